@@ -1,0 +1,28 @@
+//! The only crate with SQL: migrations, one `.sql` file for each statement, one function for each file.
+//!
+//! Invariants that every caller may rely on: each write made on someone's behalf is fenced or matched by attempt
+//! and token, and says in its `#[must_use]` answer whether it applied; locks are taken in the order
+//! fence, ledger_floor, epoch, job_cursor, watch_cursor, catch_up, job, tenant, worker_session, run_queue,
+//! run_lease, run, and within a table by primary key; all SQL takes the time from `esc_now()`.
+//!
+//! What it does not do: decide. Decisions are pure functions in `model` and `schedule`; where a statement must
+//! decide while it holds its locks, its header says which function it mirrors.
+
+mod connect;
+mod error;
+mod migrate;
+
+pub mod clock;
+pub mod run_end;
+
+pub use connect::{Client, Settings, Store, Transaction};
+pub use error::{Retry, StoreError};
+pub use migrate::{SCHEMA_VERSION, migrate};
+
+/// The text of `sql/<path>`.
+macro_rules! sql {
+    ($path:literal) => {
+        include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/sql/", $path))
+    };
+}
+pub(crate) use sql;

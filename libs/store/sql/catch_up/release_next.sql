@@ -1,0 +1,31 @@
+-- Queues the next planned row of the backlog of each job in $1 whose lease is free and that has none queued, and
+-- closes the backlogs that are empty. $2, $3: the widest range of scheduled_for that a backlog spans. The caller
+-- holds the backlogs' locks. A row for each run queued.
+WITH backlog AS MATERIALIZED (
+    SELECT c.job_id, c.next_at, c.through FROM catch_up c
+    WHERE c.job_id = ANY($1::uuid[])
+      AND NOT EXISTS (SELECT 1 FROM run_lease l WHERE l.job_id = c.job_id)
+      AND NOT EXISTS (SELECT 1 FROM run_queue q WHERE q.job_id = c.job_id AND q.origin IN ('CATCH_UP', 'BACKFILL'))
+), next AS MATERIALIZED (
+    SELECT b.job_id, n.* FROM backlog b LEFT JOIN LATERAL (
+        SELECT r.scheduled_for, r.tenant_id, r.generation, r.origin FROM run r
+        WHERE r.job_id = b.job_id AND r.scheduled_for BETWEEN $2 AND $3
+          AND r.scheduled_for BETWEEN b.next_at AND b.through
+          AND r.state = 'PLANNED' AND r.origin IN ('CATCH_UP', 'BACKFILL')
+        ORDER BY r.scheduled_for LIMIT 1
+    ) n ON true
+), queued AS (
+    INSERT INTO run_queue (job_id, tenant_id, scheduled_for, due_at, start_by, generation, priority, origin, exclusive, queue)
+    SELECT n.job_id, n.tenant_id, n.scheduled_for, greatest(n.scheduled_for, esc_now()), NULL, n.generation,
+           (v.definition ->> 'priority')::smallint, n.origin, true, v.definition ->> 'queue'
+    FROM next n JOIN job_revision v ON v.job_id = n.job_id AND v.generation = n.generation
+    ORDER BY n.job_id
+    ON CONFLICT DO NOTHING
+    RETURNING job_id, scheduled_for
+), moved AS (
+    UPDATE catch_up c SET next_at = q.scheduled_for + interval '1 second', remaining = greatest(c.remaining - 1, 0)
+    FROM queued q WHERE c.job_id = q.job_id
+), closed AS (
+    DELETE FROM catch_up c USING next n WHERE c.job_id = n.job_id AND n.scheduled_for IS NULL
+)
+SELECT job_id, scheduled_for FROM queued

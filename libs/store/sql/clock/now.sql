@@ -1,0 +1,2 @@
+-- The cell's clock. One row.
+SELECT esc_now() AS now

@@ -1,0 +1,248 @@
+//! Connections: a pool whose sessions are in the cell's schema and can neither wait nor run for ever.
+
+use crate::error::StoreError;
+use deadpool_postgres::{
+    Hook, HookError, Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime, Timeouts,
+};
+use std::str::FromStr;
+use std::time::Duration;
+use tokio_postgres::{NoTls, Row, Statement, types::ToSql};
+
+/// How to reach the database and how long its sessions may take.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// `postgres://user:password@host:port/database`.
+    pub url: String,
+    /// The cell: the name of its schema.
+    pub cell: String,
+    /// Shown in `pg_stat_activity`.
+    pub application: String,
+    /// Connections at most.
+    pub connections_max: usize,
+    /// The longest wait for a free connection, or for a new one.
+    pub connect_timeout: Duration,
+    /// The longest statement.
+    pub statement_timeout: Duration,
+    /// The longest wait for a row lock.
+    pub lock_timeout: Duration,
+    /// The longest pause inside a transaction: a frozen process must not hold its locks.
+    pub idle_in_transaction_timeout: Duration,
+}
+
+impl Settings {
+    /// Settings with the defaults that suit every service: 8 connections, 5 s to connect, 10 s a statement, 3 s a
+    /// lock, 2 s idle in a transaction.
+    pub fn new(url: impl Into<String>, cell: impl Into<String>, application: impl Into<String>) -> Self {
+        Self {
+            url: url.into(),
+            cell: cell.into(),
+            application: application.into(),
+            connections_max: 8,
+            connect_timeout: Duration::from_secs(5),
+            statement_timeout: Duration::from_secs(10),
+            lock_timeout: Duration::from_secs(3),
+            idle_in_transaction_timeout: Duration::from_secs(2),
+        }
+    }
+
+    /// The driver's configuration with the session settings as start-up options, so that no round trip and no
+    /// forgotten `SET` stands between a connection and its limits.
+    pub(crate) fn driver_config(&self) -> Result<tokio_postgres::Config, StoreError> {
+        check_cell(&self.cell)?;
+        let mut config = tokio_postgres::Config::from_str(&self.url)
+            .map_err(|error| StoreError::Settings(format!("database_url: {error}")))?;
+        config.options(format!(
+            "-c search_path={} -c statement_timeout={} -c lock_timeout={} -c idle_in_transaction_session_timeout={} \
+             -c timezone=UTC -c default_transaction_isolation=read\\ committed -c jit=off",
+            self.cell,
+            self.statement_timeout.as_millis(),
+            self.lock_timeout.as_millis(),
+            self.idle_in_transaction_timeout.as_millis(),
+        ));
+        config.application_name(self.application.as_str());
+        config.connect_timeout(self.connect_timeout);
+        config.tcp_user_timeout(Duration::from_secs(10));
+        config.keepalives_idle(Duration::from_secs(10));
+        Ok(config)
+    }
+}
+
+/// A cell's name becomes a schema's name and part of an etcd key.
+fn check_cell(cell: &str) -> Result<(), StoreError> {
+    let sound = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    let starts = cell.starts_with(|c: char| c.is_ascii_lowercase());
+    if starts && cell.len() <= 48 && cell.chars().all(sound) {
+        return Ok(());
+    }
+    Err(StoreError::Settings(format!("cell {cell:?}: use 1 to 48 of a-z, 0-9, '_', beginning with a letter")))
+}
+
+/// The database of one cell.
+#[derive(Clone)]
+pub struct Store {
+    pool: Pool,
+    settings: Settings,
+}
+
+impl Store {
+    /// Prepares the pool; connects when first used.
+    ///
+    /// # Errors
+    /// [`StoreError::Settings`] when the address or the cell's name can't be used.
+    pub fn new(settings: Settings) -> Result<Self, StoreError> {
+        let manager = Manager::from_config(
+            settings.driver_config()?,
+            NoTls,
+            ManagerConfig { recycling_method: RecyclingMethod::Fast },
+        );
+        let timeouts = Timeouts {
+            wait: Some(settings.connect_timeout),
+            create: Some(settings.connect_timeout),
+            recycle: Some(settings.connect_timeout),
+        };
+        let pool = Pool::builder(manager)
+            .max_size(settings.connections_max)
+            .timeouts(timeouts)
+            .runtime(Runtime::Tokio1)
+            .post_create(Hook::async_fn(|client, _| {
+                Box::pin(async move {
+                    // A standby answers reads and would keep us waiting for writes: refuse it here.
+                    let row = client
+                        .query_one("SELECT pg_is_in_recovery()", &[])
+                        .await
+                        .map_err(HookError::Backend)?;
+                    if row.get::<_, bool>(0) {
+                        return Err(HookError::message("the server is a standby; connect to the primary"));
+                    }
+                    Ok(())
+                })
+            }))
+            .build()
+            .map_err(|error| StoreError::Settings(error.to_string()))?;
+        Ok(Self { pool, settings })
+    }
+
+    /// A connection from the pool.
+    ///
+    /// # Errors
+    /// [`StoreError::Connect`] when none is free and none can be made in time.
+    pub async fn client(&self, operation: &'static str) -> Result<Client, StoreError> {
+        match self.pool.get().await {
+            Ok(object) => Ok(Client { object: Some(object) }),
+            Err(source) => Err(StoreError::Connect { operation, source }),
+        }
+    }
+
+    /// The settings that it was made with.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Closes every connection; later calls fail.
+    pub fn close(&self) {
+        self.pool.close();
+    }
+}
+
+/// A connection that returns to the pool when dropped, unless a statement failed in a way that makes it useless.
+pub struct Client {
+    object: Option<Object>,
+}
+
+impl Client {
+    /// Begins a transaction.
+    ///
+    /// # Errors
+    /// [`StoreError::Database`] when the connection is broken; it is then not given back to the pool.
+    pub async fn begin(&mut self, operation: &'static str) -> Result<Transaction<'_>, StoreError> {
+        let object = self
+            .object
+            .as_mut()
+            .ok_or_else(|| StoreError::Settings("the connection was closed".to_owned()))?;
+        let inner = object.transaction().await.map_err(StoreError::at(operation))?;
+        Ok(Transaction { inner, operation })
+    }
+
+    /// Runs one statement outside a transaction.
+    ///
+    /// # Errors
+    /// [`StoreError::Database`].
+    pub async fn query(
+        &self,
+        operation: &'static str,
+        sql: &str,
+        params: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, StoreError> {
+        let object = self
+            .object
+            .as_ref()
+            .ok_or_else(|| StoreError::Settings("the connection was closed".to_owned()))?;
+        let statement = object.prepare_cached(sql).await.map_err(StoreError::at(operation))?;
+        object.query(&statement, params).await.map_err(StoreError::at(operation))
+    }
+
+    /// Takes the connection out of the pool for good: after a read-only answer or a changed timeline.
+    pub fn discard(mut self) {
+        if let Some(object) = self.object.take() {
+            drop(Object::take(object));
+        }
+    }
+}
+
+/// A transaction; dropped without [`Transaction::commit`] it rolls back.
+pub struct Transaction<'a> {
+    inner: deadpool_postgres::Transaction<'a>,
+    operation: &'static str,
+}
+
+impl Transaction<'_> {
+    /// Prepares a statement once for each connection.
+    ///
+    /// # Errors
+    /// [`StoreError::Database`].
+    pub(crate) async fn prepare(&self, sql: &str) -> Result<Statement, StoreError> {
+        self.inner.prepare_cached(sql).await.map_err(StoreError::at(self.operation))
+    }
+
+    /// Runs one statement and returns its rows.
+    ///
+    /// # Errors
+    /// [`StoreError::Database`].
+    pub(crate) async fn query(
+        &self,
+        sql: &str,
+        params: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, StoreError> {
+        let statement = self.prepare(sql).await?;
+        self.query_prepared(&statement, params).await
+    }
+
+    /// Runs a prepared statement; several polled together are pipelined in the order in which they were made.
+    ///
+    /// # Errors
+    /// [`StoreError::Database`].
+    pub(crate) async fn query_prepared(
+        &self,
+        statement: &Statement,
+        params: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, StoreError> {
+        self.inner.query(statement, params).await.map_err(StoreError::at(self.operation))
+    }
+
+    /// Runs one statement and returns how many rows it wrote.
+    ///
+    /// # Errors
+    /// [`StoreError::Database`].
+    pub(crate) async fn execute(&self, sql: &str, params: &[&(dyn ToSql + Sync)]) -> Result<u64, StoreError> {
+        let statement = self.prepare(sql).await?;
+        self.inner.execute(&statement, params).await.map_err(StoreError::at(self.operation))
+    }
+
+    /// Makes it durable. When this fails the outcome is unknown: look before writing again.
+    ///
+    /// # Errors
+    /// [`StoreError::Database`].
+    pub async fn commit(self) -> Result<(), StoreError> {
+        self.inner.commit().await.map_err(StoreError::at(self.operation))
+    }
+}

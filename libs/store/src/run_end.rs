@@ -1,0 +1,154 @@
+//! The only way any run ends: out of the queue, lease freed, ledger written, and what waits for it woken, in the
+//! caller's transaction.
+
+use crate::{StoreError, Transaction, sql};
+use chrono::{DateTime, Utc};
+use futures_util::future::try_join;
+use futures_util::future::try_join4;
+use model::ids::{JobId, RunKey, SessionId};
+use model::run::{Reason, State};
+use model::token::Token;
+use std::collections::BTreeSet;
+
+/// How one run ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct End {
+    /// Which.
+    pub key: RunKey,
+    /// The attempt that it ends with; none when it was never handed out.
+    pub attempt: Option<Attempt>,
+    /// The terminal state.
+    pub state: State,
+    /// Why; none for success only.
+    pub reason: Option<Reason>,
+    /// What the attempt left to read.
+    pub output: Option<Output>,
+}
+
+/// The attempt that a lease must name for its run to end by it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Attempt {
+    /// Counted from 1.
+    pub number: i32,
+    /// Its fencing token.
+    pub token: Token,
+    /// The session that must hold it; none when whoever holds it, nobody included, is ended.
+    pub session: Option<SessionId>,
+}
+
+/// What an attempt left to read.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Output {
+    /// Exit status of a process or status of an HTTP response.
+    pub exit_status: Option<i32>,
+    /// At most 4,096 bytes.
+    pub tail: Vec<u8>,
+    /// True when there was more.
+    pub truncated: bool,
+    /// At most 2,048 characters, without NUL.
+    pub error: String,
+}
+
+/// Ends runs and returns the keys of those that ended by this call. One that is missing was not in the state that
+/// was named: its lease has another attempt, token or session, or it has ended already. Nothing was written for it.
+///
+/// # Errors
+/// [`StoreError::Database`]; the transaction is then lost as a whole.
+#[must_use = "a run whose key is missing was refused as stale"]
+pub async fn end(tx: &Transaction<'_>, ends: &[End]) -> Result<BTreeSet<RunKey>, StoreError> {
+    let Some((first, last)) = span(ends) else { return Ok(BTreeSet::new()) };
+    let jobs: Vec<_> = ends.iter().map(|end| end.key.job_id.0).collect::<BTreeSet<_>>().into_iter().collect();
+    let columns = Columns::of(ends);
+    let lock_backlogs = tx.prepare(sql!("catch_up/lock.sql")).await?;
+    let lock_queue = tx.prepare(sql!("run_queue/lock.sql")).await?;
+    let lock_leases = tx.prepare(sql!("run_lease/lock.sql")).await?;
+    let end = tx.prepare(sql!("run/end.sql")).await?;
+    // Pipelined; PostgreSQL runs them one after the other, so each looks with a snapshot taken after the locks.
+    let (backlogs, _, _, ended) = try_join4(
+        tx.query_prepared(&lock_backlogs, &[&jobs]),
+        tx.query_prepared(&lock_queue, &[&columns.job_id, &columns.scheduled_for]),
+        tx.query_prepared(&lock_leases, &[&columns.job_id, &columns.scheduled_for]),
+        tx.query_prepared(
+            &end,
+            &[
+                &columns.job_id,
+                &columns.scheduled_for,
+                &columns.attempt,
+                &columns.token,
+                &columns.session,
+                &columns.state,
+                &columns.reason,
+                &columns.exit_status,
+                &columns.tail,
+                &columns.truncated,
+                &columns.error,
+                &first,
+                &last,
+            ],
+        ),
+    )
+    .await?;
+    let waiting: Vec<JobId> = backlogs.iter().map(|row| JobId(row.get("job_id"))).collect();
+    if !waiting.is_empty() {
+        release_next(tx, &waiting).await?;
+    }
+    Ok(ended.iter().map(|row| RunKey::new(JobId(row.get("job_id")), row.get("scheduled_for"))).collect())
+}
+
+/// Queues the next run of each of these jobs' backlogs, if the job has no open run; the backlogs' rows are locked
+/// first. Returns what was queued.
+///
+/// # Errors
+/// [`StoreError::Database`].
+pub async fn release_next(tx: &Transaction<'_>, jobs: &[JobId]) -> Result<Vec<RunKey>, StoreError> {
+    let jobs: Vec<_> = jobs.iter().map(|job| job.0).collect();
+    let (from, through) = (DateTime::<Utc>::UNIX_EPOCH, DateTime::from_timestamp(4_102_444_800, 0));
+    let lock = tx.prepare(sql!("catch_up/lock.sql")).await?;
+    let release = tx.prepare(sql!("catch_up/release_next.sql")).await?;
+    let (_, queued) =
+        try_join(tx.query_prepared(&lock, &[&jobs]), tx.query_prepared(&release, &[&jobs, &from, &through]))
+            .await?;
+    Ok(queued.iter().map(|row| RunKey::new(JobId(row.get("job_id")), row.get("scheduled_for"))).collect())
+}
+
+fn span(ends: &[End]) -> Option<(DateTime<Utc>, DateTime<Utc>)> {
+    let instants = || ends.iter().map(|end| end.key.scheduled_for);
+    Some((instants().min()?, instants().max()?))
+}
+
+/// The parameters of `run/end.sql`, one array a column.
+#[derive(Default)]
+struct Columns<'a> {
+    job_id: Vec<uuid::Uuid>,
+    scheduled_for: Vec<DateTime<Utc>>,
+    attempt: Vec<i32>,
+    token: Vec<i64>,
+    session: Vec<Option<uuid::Uuid>>,
+    state: Vec<&'static str>,
+    reason: Vec<Option<&'static str>>,
+    exit_status: Vec<Option<i32>>,
+    tail: Vec<Option<&'a [u8]>>,
+    truncated: Vec<bool>,
+    error: Vec<&'a str>,
+}
+
+impl<'a> Columns<'a> {
+    fn of(ends: &'a [End]) -> Self {
+        let mut columns = Self::default();
+        for end in ends {
+            let output = end.output.as_ref();
+            columns.job_id.push(end.key.job_id.0);
+            columns.scheduled_for.push(end.key.scheduled_for);
+            columns.attempt.push(end.attempt.map_or(0, |attempt| attempt.number));
+            columns.token.push(end.attempt.map_or(0, |attempt| attempt.token.as_i64()));
+            columns.session.push(end.attempt.and_then(|attempt| attempt.session).map(|session| session.0));
+            columns.state.push(end.state.as_str());
+            columns.reason.push(end.reason.map(Reason::as_str));
+            columns.exit_status.push(output.and_then(|output| output.exit_status));
+            columns.tail.push(output.map(|output| output.tail.as_slice()));
+            columns.truncated.push(output.is_some_and(|output| output.truncated));
+            columns.error.push(output.map_or("", |output| output.error.as_str()));
+        }
+        columns
+    }
+}
