@@ -1,1 +1,76 @@
-fn main() {}
+//! `cargo xtask up` and `cargo xtask test`: the two commands of the README. Builds without protoc or any crate,
+//! because it is what installs them.
+
+mod install;
+mod tests;
+mod up;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+cargo xtask up [--yes] [FLAGS OF `escapement dev`]
+    installs what is missing, builds, and starts a whole local stack under .escapement/
+cargo xtask test [--yes] [ARGUMENTS OF `cargo test`]
+    installs what is missing, builds, and runs every test of the project
+cargo xtask install [--yes]
+    installs what is missing: etcd, PostgreSQL and protoc, from the distribution's packages
+
+--yes   do not ask before installing (nor is there a question without a terminal)";
+
+fn main() -> ExitCode {
+    let mut arguments: Vec<String> = std::env::args().skip(1).collect();
+    let yes = take_flag(&mut arguments, "--yes");
+    let command = if arguments.is_empty() { "help".to_owned() } else { arguments.remove(0) };
+    let result = match command.as_str() {
+        "up" => install::missing(yes).and_then(|()| up::up(&arguments)),
+        "test" => install::missing(yes).and_then(|()| tests::run(&arguments)),
+        "install" => install::missing(yes),
+        "help" | "--help" | "-h" => {
+            println!("{USAGE}");
+            Ok(())
+        }
+        other => Err(format!("xtask has no command {other:?}\n\n{USAGE}")),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("xtask: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Removes `flag` from `arguments` and says whether it was there. What follows `--` belongs to somebody else.
+fn take_flag(arguments: &mut Vec<String>, flag: &str) -> bool {
+    let ours = arguments.iter().position(|argument| argument == "--").unwrap_or(arguments.len());
+    match arguments[..ours].iter().position(|argument| argument == flag) {
+        Some(index) => {
+            arguments.remove(index);
+            true
+        }
+        None => false,
+    }
+}
+
+/// Runs `cargo` with `arguments` in the workspace and fails when it does.
+fn cargo(arguments: &[&str]) -> Result<(), String> {
+    let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let status = std::process::Command::new(program)
+        .args(arguments)
+        .status()
+        .map_err(|error| format!("cargo can't be started: {error}"))?;
+    if status.success() { Ok(()) } else { Err(format!("`cargo {}` failed: {status}", arguments.join(" "))) }
+}
+
+#[cfg(test)]
+mod flags {
+    use super::take_flag;
+
+    #[test]
+    fn a_flag_is_taken_but_not_from_behind_the_separator() {
+        let mut arguments: Vec<String> = ["up", "--yes", "--", "--yes"].map(String::from).to_vec();
+        assert!(take_flag(&mut arguments, "--yes"));
+        assert!(!take_flag(&mut arguments, "--yes"));
+        assert_eq!(arguments, ["up", "--", "--yes"]);
+    }
+}

@@ -1,0 +1,94 @@
+//! Installs the servers that Escapement runs on, and the compiler that the build of the etcd client asks for,
+//! from the distribution's packages. Says what it will do, and asks.
+
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Something that must be on the machine, and the packages that bring it.
+struct Need {
+    what: &'static str,
+    packages: &'static [&'static str],
+    present: fn() -> bool,
+}
+
+const NEEDS: [Need; 4] = [
+    Need {
+        what: "etcd",
+        packages: &["etcd-server", "etcd-client"],
+        present: || on_path("etcd") && on_path("etcdctl"),
+    },
+    Need { what: "PostgreSQL", packages: &["postgresql", "postgresql-client"], present: postgres },
+    Need {
+        what: "protoc with its well-known types",
+        packages: &["protobuf-compiler", "libprotobuf-dev"],
+        present: || on_path("protoc") && Path::new("/usr/include/google/protobuf/descriptor.proto").is_file(),
+    },
+    Need { what: "a C compiler and linker", packages: &["gcc", "libc6-dev"], present: || on_path("cc") },
+];
+
+/// Installs what is missing; does nothing when all is there.
+pub fn missing(yes: bool) -> Result<(), String> {
+    let missing: Vec<&Need> = NEEDS.iter().filter(|need| !(need.present)()).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let what: Vec<_> = missing.iter().map(|need| need.what).collect();
+    let packages: Vec<_> = missing.iter().flat_map(|need| need.packages).copied().collect();
+    if !on_path("apt-get") {
+        return Err(format!(
+            "missing: {}. This machine has no apt-get; install the equivalents of these Debian packages yourself: {}",
+            what.join(", "),
+            packages.join(" ")
+        ));
+    }
+    println!("Missing: {}.", what.join(", "));
+    println!("Installing from the distribution's packages: {}", packages.join(" "));
+    if !yes && std::io::stdin().is_terminal() && !confirmed() {
+        return Err("nothing was installed".to_owned());
+    }
+    apt_get(&["update", "-qq"])?;
+    let mut arguments = vec!["install", "--yes", "--no-install-recommends", "-qq"];
+    arguments.extend(&packages);
+    apt_get(&arguments)?;
+    match NEEDS.iter().find(|need| !(need.present)()) {
+        None => Ok(()),
+        Some(need) => {
+            Err(format!("{} is still missing after installing {}", need.what, need.packages.join(" ")))
+        }
+    }
+}
+
+fn confirmed() -> bool {
+    print!("Go on? [Y/n] ");
+    let mut answer = String::new();
+    let asked = std::io::stdout().flush().and_then(|()| std::io::stdin().read_line(&mut answer));
+    asked.is_ok() && matches!(answer.trim(), "" | "y" | "Y" | "yes")
+}
+
+fn apt_get(arguments: &[&str]) -> Result<(), String> {
+    let as_root = Command::new("id").arg("-u").output().is_ok_and(|output| output.stdout == b"0\n");
+    let mut command = if as_root { Command::new("apt-get") } else { Command::new("sudo") };
+    if !as_root {
+        // sudo passes on no environment by default.
+        command.args(["env", "DEBIAN_FRONTEND=noninteractive", "RUNLEVEL=1", "apt-get"]);
+    }
+    // At run level 1 the packages' own servers are not started: ours run on ports of their own.
+    command.env("DEBIAN_FRONTEND", "noninteractive").env("RUNLEVEL", "1").args(arguments);
+    let status = command.status().map_err(|error| format!("apt-get can't be started: {error}"))?;
+    if status.success() { Ok(()) } else { Err(format!("`apt-get {}` failed: {status}", arguments.join(" "))) }
+}
+
+fn on_path(program: &str) -> bool {
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&folders).any(|folder| folder.join(program).is_file())
+}
+
+/// Debian keeps the server's programs outside PATH, by version.
+fn postgres() -> bool {
+    let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let mut folders: Vec<PathBuf> = versions.map(|version| version.path().join("bin")).collect();
+    folders.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()));
+    folders.iter().any(|folder| folder.join("initdb").is_file() && folder.join("postgres").is_file())
+        && on_path("psql")
+}
