@@ -10,25 +10,30 @@ use std::time::Duration;
 
 use stack::etcd::{self, Etcd};
 use stack::postgres::{self, Postgres};
+use stack::process::{ManagedChild, Spec};
 use stack::testkit::{TempFolder, shared_etcd, shared_postgres};
 use stack::wait::wait_for;
 
 const ROLE: &str = "ESCAPEMENT_TEST_LAUNCHER_NOTES";
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(20);
 
-/// As the launcher: starts both servers in a folder of its own and the shared ones, and notes what it started.
-async fn launch(notes: &Path) -> (TempFolder, Postgres, Etcd) {
+/// As the launcher: starts both servers in a folder of its own, the shared ones, and a program that, unlike
+/// servers, would not mind the loss of its folder; then notes what it started.
+async fn launch(notes: &Path) -> (TempFolder, Postgres, Etcd, ManagedChild) {
     let folder = TempFolder::create("launcher").unwrap();
+    let sleeper = Spec::new("sleeper", "/bin/sleep", folder.path().join("sleep.log")).arg("600");
+    let sleeper = ManagedChild::spawn(&sleeper).unwrap();
     let postgres = Postgres::start(&folder.path().join("pg"), postgres::Options::for_tests()).await.unwrap();
     let etcd = Etcd::start(&folder.path().join("etcd"), etcd::Options::for_tests()).await.unwrap();
     let pids = [postgres.pid(), etcd.pid(), shared_postgres().await.pid(), shared_etcd().await.pid()];
-    let pids: Vec<String> = pids.into_iter().flatten().map(|pid| pid.to_string()).collect();
+    let pids = pids.into_iter().flatten().chain([sleeper.pid()]);
+    let pids: Vec<String> = pids.map(|pid| pid.to_string()).collect();
     let text = format!("{}\n{}\n", folder.path().display(), pids.join(" "));
     // Renamed into place, so that a reader never sees half of it.
     let half = notes.with_extension("half");
     std::fs::write(&half, text).unwrap();
     std::fs::rename(half, notes).unwrap();
-    (folder, postgres, etcd)
+    (folder, postgres, etcd, sleeper)
 }
 
 fn run_as_launcher(test: &str, notes: &Path) -> Command {
@@ -42,7 +47,7 @@ async fn read_notes(notes: &Path) -> (PathBuf, Vec<u32>) {
     let text = wait_for(LIMIT, "the launcher's notes", async || std::fs::read_to_string(notes).ok()).await;
     let (folder, pids) = text.split_once('\n').unwrap();
     let pids: Vec<u32> = pids.split_whitespace().map(|pid| pid.parse().unwrap()).collect();
-    assert_eq!(pids.len(), 4);
+    assert_eq!(pids.len(), 5);
     (folder.into(), pids)
 }
 
@@ -78,8 +83,7 @@ async fn killing_the_launcher_ends_its_children() {
 #[tokio::test]
 async fn an_ordinary_exit_ends_them_too() {
     if let Some(notes) = std::env::var_os(ROLE) {
-        let (folder, postgres, etcd) = launch(Path::new(&notes)).await;
-        std::mem::forget((folder, postgres, etcd));
+        std::mem::forget(launch(Path::new(&notes)).await);
         return;
     }
     let folder = TempFolder::create("exit").unwrap();
