@@ -40,6 +40,18 @@ pub enum StackError {
     /// `psql` reported an error.
     #[error("psql refused {statement:?}: {message}")]
     Sql { statement: String, message: String },
+    /// Another stack runs in this folder.
+    #[error("a stack runs in {} already: stop it, or choose another folder", data.display())]
+    InUse { data: PathBuf },
+    /// A service was not built, or the program was moved away from its services.
+    #[error("{binary} is not in {}: build it with `cargo build --workspace --bins`", folder.display())]
+    NotBuilt { binary: String, folder: PathBuf },
+    /// The stack has no service of this name.
+    #[error("the stack has no service {name}")]
+    UnknownService { name: String },
+    /// A command that prepares the stack failed.
+    #[error("{command} failed ({status}); it said:\n{said}")]
+    Command { command: String, status: ExitStatus, said: String },
     /// A condition did not come true in time.
     #[error(transparent)]
     Wait(#[from] crate::wait::WaitError),

@@ -2,9 +2,10 @@
 //!
 //! One engine for the local stack, the tests and the benchmarks. Invariant: no process outlives the one that
 //! started it, whichever way that one ends ([`process`]), and no two launchers get the same port ([`ports`]).
-//! It installs nothing and knows nothing of the schema: migrations belong to `store`.
+//! [`dev`] puts every service of Escapement on top. It installs nothing.
 
 pub mod binary;
+pub mod dev;
 pub mod error;
 pub mod etcd;
 pub mod ports;
