@@ -38,6 +38,10 @@ CREATE TABLE run (
     CONSTRAINT whole_seconds_unless_manual CHECK ((date_trunc('second', scheduled_for) = scheduled_for) <> (origin = 'MANUAL'))
 ) PARTITION BY RANGE (scheduled_for);
 
+-- For looking at the last minutes across all jobs. Block ranges cost next to nothing on insert, and the column is never
+-- updated, so that finishing stays HOT.
+CREATE INDEX run_by_time ON run USING brin (scheduled_for) WITH (pages_per_range = 32, autosummarize = on);
+
 -- The end of the last attempt's output and what it said; insert-only. Only when there is something to keep.
 CREATE TABLE run_output (
     job_id        uuid NOT NULL,

@@ -12,8 +12,16 @@ mod connect;
 mod error;
 mod migrate;
 
+pub mod alert_channel;
+pub mod api_token;
+pub mod audit;
 pub mod clock;
+pub mod history;
+pub mod job;
+pub mod job_change;
+pub mod job_revision;
 pub mod run_end;
+pub mod status;
 
 pub use connect::{Client, Settings, Store, Transaction};
 pub use error::{Retry, StoreError};

@@ -24,6 +24,11 @@ WITH ending AS MATERIALIZED (
     SELECT job_id, scheduled_for, session_id, claimed_at, accepted_at FROM freed
     UNION ALL
     SELECT job_id, scheduled_for, NULL, NULL, NULL FROM unqueued WHERE attempt = 0
+    UNION ALL -- of a backlog: planned, neither queued nor handed out
+    SELECT e.job_id, e.scheduled_for, NULL, NULL, NULL FROM ending e
+    WHERE e.attempt = 0
+      AND NOT EXISTS (SELECT 1 FROM run_queue q WHERE q.job_id = e.job_id AND q.scheduled_for = e.scheduled_for)
+      AND NOT EXISTS (SELECT 1 FROM run_lease l WHERE l.job_id = e.job_id AND l.scheduled_for = e.scheduled_for)
 ), ended AS (
     UPDATE run r
     SET state = e.state::run_state, reason = e.reason::run_reason, finished_at = now.at, attempt = e.attempt,

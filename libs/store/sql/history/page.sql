@@ -1,0 +1,19 @@
+-- The runs of job $2 of tenant $1 scheduled before $3 in one of the phases $4 (empty: any), latest first, at most $5.
+-- Walks the primary key backward, partition by partition.
+WITH page AS MATERIALIZED (
+    SELECT * FROM run_phase
+    WHERE job_id = $2 AND tenant_id = $1 AND scheduled_for < $3 AND (cardinality($4::text[]) = 0 OR phase = ANY($4::text[]))
+    ORDER BY scheduled_for DESC
+    LIMIT $5
+)
+SELECT p.scheduled_for, p.due_at, p.generation, p.term, p.origin::text AS origin, p.phase, p.reason::text AS reason,
+       p.attempt, p.token, w.name AS worker_name, p.claimed_at, p.accepted_at, p.finished_at,
+       o.exit_status, o.tail, o.error
+FROM page p
+LEFT JOIN worker_session w ON w.id = p.worker
+LEFT JOIN LATERAL (
+    SELECT exit_status, tail, error FROM run_output o
+    WHERE o.job_id = p.job_id AND o.scheduled_for = p.scheduled_for
+    ORDER BY o.attempt DESC LIMIT 1
+) o ON true
+ORDER BY p.scheduled_for DESC

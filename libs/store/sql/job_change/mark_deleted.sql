@@ -1,0 +1,2 @@
+-- Deletes job $2 at $1, softly, with the new generation $3. The caller holds its lock.
+UPDATE job SET deleted_at = $1, updated_at = $1, generation = $3 WHERE id = $2 AND deleted_at IS NULL

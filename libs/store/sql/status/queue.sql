@@ -1,0 +1,11 @@
+-- What each queue holds: planned, waiting (due, or a late row), running, retrying.
+SELECT queue, sum(planned)::bigint AS planned, sum(waiting)::bigint AS waiting, sum(running)::bigint AS running,
+       sum(retrying)::bigint AS retrying
+FROM (
+    SELECT queue, count(*) FILTER (WHERE due_at > now.at) AS planned, count(*) FILTER (WHERE due_at <= now.at) AS waiting,
+           0 AS running, 0 AS retrying
+    FROM run_queue, (SELECT esc_now() AS at) now WHERE attempt = 0 GROUP BY queue
+    UNION ALL
+    SELECT queue, 0, 0, count(session_id), count(*) - count(session_id) FROM run_lease GROUP BY queue
+) q
+GROUP BY queue ORDER BY queue

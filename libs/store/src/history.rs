@@ -1,0 +1,167 @@
+//! Runs as people see them: the ledger with what is going on now, output and worker beside it. Reads only, from the
+//! one view that says in which phase a run is.
+
+use crate::{Store, StoreError, sql};
+use chrono::{DateTime, Utc};
+use model::ids::{Generation, JobId, TenantId};
+use model::run::Phase;
+use tokio_postgres::Row;
+
+/// A run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Run {
+    /// The occurrence.
+    pub scheduled_for: DateTime<Utc>,
+    /// With jitter, or when it was queued late.
+    pub due_at: DateTime<Utc>,
+    /// Where it is.
+    pub phase: Phase,
+    /// Why it ended so.
+    pub reason: Option<String>,
+    /// Where it came from.
+    pub origin: String,
+    /// Which definition it executes.
+    pub generation: Generation,
+    /// The leadership that planned it.
+    pub term: i64,
+    /// The last attempt, 0 before the first.
+    pub attempt: i32,
+    /// Its fencing token.
+    pub token: Option<i64>,
+    /// The name of its worker.
+    pub worker: Option<String>,
+    /// When it was handed out last.
+    pub claimed_at: Option<DateTime<Utc>>,
+    /// When the worker accepted it last.
+    pub accepted_at: Option<DateTime<Utc>>,
+    /// When it ended.
+    pub finished_at: Option<DateTime<Utc>>,
+    /// Of the last attempt that left one.
+    pub exit_status: Option<i32>,
+    /// The end of that attempt's output.
+    pub output: Vec<u8>,
+    /// What that attempt said about its failure.
+    pub error: String,
+}
+
+/// An attempt that ended without ending its run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PastAttempt {
+    /// Counted from 1.
+    pub attempt: i32,
+    /// Its fencing token.
+    pub token: Option<i64>,
+    /// The name of its worker.
+    pub worker: Option<String>,
+    /// How it ended.
+    pub state: Phase,
+    /// Why.
+    pub reason: String,
+    /// When it was handed out.
+    pub claimed_at: Option<DateTime<Utc>>,
+    /// When the worker accepted it.
+    pub accepted_at: Option<DateTime<Utc>>,
+    /// When it ended.
+    pub finished_at: DateTime<Utc>,
+    /// Of its process or call.
+    pub exit_status: Option<i32>,
+    /// What it said about its failure.
+    pub error: String,
+}
+
+/// At most `limit` runs of a job scheduled before `before`, latest first; only those in one of `phases`, if any are
+/// named.
+///
+/// # Errors
+/// [`StoreError`] when the database can't be asked.
+pub async fn page(
+    store: &Store,
+    tenant: TenantId,
+    job: JobId,
+    before: DateTime<Utc>,
+    phases: &[Phase],
+    limit: i64,
+) -> Result<Vec<Run>, StoreError> {
+    let phases: Vec<_> = phases.iter().map(|phase| phase.as_str()).collect();
+    let client = store.client("list runs").await?;
+    let rows = client
+        .query("list runs", sql!("history/page.sql"), &[&tenant.0, &job.0, &before, &phases, &limit])
+        .await?;
+    rows.iter().map(read).collect()
+}
+
+/// One run.
+///
+/// # Errors
+/// [`StoreError`] when the database can't be asked.
+pub async fn get(
+    store: &Store,
+    tenant: TenantId,
+    job: JobId,
+    scheduled_for: DateTime<Utc>,
+) -> Result<Option<Run>, StoreError> {
+    let client = store.client("get a run").await?;
+    let rows =
+        client.query("get a run", sql!("history/get.sql"), &[&tenant.0, &job.0, &scheduled_for]).await?;
+    rows.first().map(read).transpose()
+}
+
+/// The attempts that did not end the run, in order.
+///
+/// # Errors
+/// [`StoreError`] when the database can't be asked.
+pub async fn attempts(
+    store: &Store,
+    tenant: TenantId,
+    job: JobId,
+    scheduled_for: DateTime<Utc>,
+) -> Result<Vec<PastAttempt>, StoreError> {
+    let client = store.client("list attempts").await?;
+    let rows = client
+        .query("list attempts", sql!("history/attempts.sql"), &[&tenant.0, &job.0, &scheduled_for])
+        .await?;
+    rows.iter()
+        .map(|row| {
+            Ok(PastAttempt {
+                attempt: row.get("attempt"),
+                token: row.get("token"),
+                worker: row.get("worker_name"),
+                state: phase(row.get("state"))?,
+                reason: row.get("reason"),
+                claimed_at: row.get("claimed_at"),
+                accepted_at: row.get("accepted_at"),
+                finished_at: row.get("finished_at"),
+                exit_status: row.get("exit_status"),
+                error: row.get::<_, Option<String>>("error").unwrap_or_default(),
+            })
+        })
+        .collect()
+}
+
+fn read(row: &Row) -> Result<Run, StoreError> {
+    Ok(Run {
+        scheduled_for: row.get("scheduled_for"),
+        due_at: row.get("due_at"),
+        phase: phase(row.get("phase"))?,
+        reason: row.get("reason"),
+        origin: row.get("origin"),
+        generation: Generation(row.get("generation")),
+        term: row.get("term"),
+        attempt: row.get("attempt"),
+        token: row.get("token"),
+        worker: row.get("worker_name"),
+        claimed_at: row.get("claimed_at"),
+        accepted_at: row.get("accepted_at"),
+        finished_at: row.get("finished_at"),
+        exit_status: row.get("exit_status"),
+        output: row.get::<_, Option<Vec<u8>>>("tail").unwrap_or_default(),
+        error: row.get::<_, Option<String>>("error").unwrap_or_default(),
+    })
+}
+
+fn phase(text: &str) -> Result<Phase, StoreError> {
+    text.parse().map_err(|error: model::policy::UnknownName| StoreError::Corrupt {
+        what: "run_phase.phase",
+        problem: error.to_string(),
+    })
+}
