@@ -2,10 +2,13 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod support;
+
 use chrono::{DateTime, Utc};
-use escapement_schedule::{Schedule, Spec, SpecError, SpecField};
+use escapement_schedule::SpecField;
 use model::policy::{DstFold, DstGap};
 use serde::Deserialize;
+use support::parse;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
@@ -20,17 +23,6 @@ struct Due {
     #[serde(default)]
     then_none: bool,
     note: Option<String>,
-}
-
-fn parse(when: &str, zone: &str, gap: DstGap, fold: DstFold) -> Result<Schedule, Vec<SpecError>> {
-    Schedule::parse(&Spec {
-        expression: when,
-        timezone: zone,
-        dst_gap: gap,
-        dst_fold: fold,
-        seed: "vectors",
-        anchor: DateTime::UNIX_EPOCH,
-    })
 }
 
 fn lines<'a, T: Deserialize<'a>>(text: &'a str) -> Vec<T> {
