@@ -34,9 +34,22 @@ CREATE TABLE job_cursor (
 CREATE INDEX job_cursor_due ON job_cursor (next_fire_at) WHERE NOT broken;
 
 -- The watchdog's own cursor: the next occurrence that it judges, and when it looks at it. Never the ticker's.
+-- judged_through is the watchdog's alone: a registry that moves next_at and judge_at can't make it skip one.
 CREATE TABLE watch_cursor (
-    job_id     uuid PRIMARY KEY REFERENCES job,
-    next_at    timestamptz,
-    judge_at   timestamptz
+    job_id         uuid PRIMARY KEY REFERENCES job,
+    next_at        timestamptz,
+    judge_at       timestamptz,
+    judged_through timestamptz
 ) WITH (fillfactor = 70);
 CREATE INDEX watch_cursor_due ON watch_cursor (judge_at);
+
+-- What is left to judge of a definition that was replaced before the deadlines of its last occurrences: those after
+-- judged_through, up to `through`. So a new, shorter deadline needn't wait behind an old, longer one.
+CREATE TABLE watch_rest (
+    job_id         uuid NOT NULL REFERENCES job,
+    through        timestamptz NOT NULL,
+    judged_through timestamptz NOT NULL,
+    judge_at       timestamptz NOT NULL,
+    PRIMARY KEY (job_id, through)
+) WITH (fillfactor = 70);
+CREATE INDEX watch_rest_due ON watch_rest (judge_at);

@@ -57,4 +57,4 @@ CREATE TABLE alert_delivery (
     last_error   text CHECK (length(last_error) <= 1024),
     UNIQUE (alert_id, channel_id, event)
 );
-CREATE INDEX alert_delivery_due ON alert_delivery (next_try_at) WHERE delivered_at IS NULL AND given_up_at IS NULL;
+CREATE INDEX alert_delivery_due ON alert_delivery (channel_id, next_try_at) WHERE delivered_at IS NULL AND given_up_at IS NULL;

@@ -12,7 +12,9 @@ mod connect;
 mod error;
 mod migrate;
 
+pub mod alert;
 pub mod alert_channel;
+pub mod alert_delivery;
 pub mod api_token;
 pub mod audit;
 pub mod clock;
@@ -22,6 +24,8 @@ pub mod job_change;
 pub mod job_revision;
 pub mod run_end;
 pub mod status;
+pub mod verdict;
+pub mod watch_cursor;
 
 pub use connect::{Client, Settings, Store, Transaction};
 pub use error::{Retry, StoreError};

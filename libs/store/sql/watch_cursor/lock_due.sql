@@ -1,0 +1,5 @@
+-- Locks up to $1 jobs' cursors whose time to be looked at has come, the longest overdue first. No row: nothing is due.
+SELECT job_id FROM watch_cursor
+WHERE judge_at <= (SELECT esc_now())
+ORDER BY judge_at LIMIT $1
+FOR UPDATE SKIP LOCKED
