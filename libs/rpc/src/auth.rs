@@ -1,0 +1,192 @@
+//! Who calls: the bearer token of a request, looked up once, before any method sees it.
+//!
+//! Owns the way from the header to a [`Caller`] in the request's extensions, for gRPC and for REST alike.
+//! Invariant: behind [`guard`] no method of ours runs without a caller. Deliberately not here: where tokens are
+//! stored, and what a role may do with a particular job.
+
+use crate::status;
+use axum::extract::{Request, State};
+use axum::middleware::{self, Next};
+use axum::response::Response;
+use http::HeaderMap;
+use http::header::AUTHORIZATION;
+use model::ids::TenantId;
+use std::future::Future;
+use std::sync::Arc;
+use tonic::Status;
+use tonic::service::Routes;
+
+/// What a token allows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// Everything that a person can do in the tenant.
+    Admin,
+    /// Reads, and changes jobs and runs.
+    Editor,
+    /// Reads.
+    Viewer,
+    /// Works, and nothing else: only a dispatcher takes it.
+    Worker,
+}
+
+impl Role {
+    /// Every role.
+    pub const ALL: [Self; 4] = [Self::Admin, Self::Editor, Self::Viewer, Self::Worker];
+
+    /// The name in tokens, messages and the database.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Admin => "admin",
+            Self::Editor => "editor",
+            Self::Viewer => "viewer",
+            Self::Worker => "worker",
+        }
+    }
+
+    /// True when a token of this role may do what needs `needed`. People's roles include each other; a worker's
+    /// includes none and is included in none.
+    pub const fn allows(self, needed: Self) -> bool {
+        match needed {
+            Self::Admin => matches!(self, Self::Admin),
+            Self::Editor => matches!(self, Self::Admin | Self::Editor),
+            Self::Viewer => matches!(self, Self::Admin | Self::Editor | Self::Viewer),
+            Self::Worker => matches!(self, Self::Worker),
+        }
+    }
+}
+
+impl std::fmt::Display for Role {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A text that names no role.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is no role: use admin, editor, viewer or worker")]
+pub struct UnknownRole(pub String);
+
+impl std::str::FromStr for Role {
+    type Err = UnknownRole;
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::ALL.into_iter().find(|role| role.as_str() == text).ok_or_else(|| UnknownRole(text.to_owned()))
+    }
+}
+
+/// Who calls.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Caller {
+    /// Whose jobs are meant.
+    pub tenant_id: TenantId,
+    /// Which token, for the audit.
+    pub token_name: String,
+    /// What it allows.
+    pub role: Role,
+}
+
+impl Caller {
+    /// The caller of `request`, if its role allows what needs `needed`.
+    ///
+    /// # Errors
+    /// UNAUTHENTICATED when the request did not come through [`guard`], PERMISSION_DENIED when the role does not
+    /// suffice.
+    pub fn of<T>(request: &tonic::Request<T>, needed: Role) -> Result<&Self, Status> {
+        let caller = request.extensions().get::<Self>().ok_or_else(status::unauthenticated)?;
+        if caller.role.allows(needed) { Ok(caller) } else { Err(status::denied(needed.as_str())) }
+    }
+}
+
+/// Looks a token up.
+pub trait Authenticate: Send + Sync + 'static {
+    /// The caller with this secret.
+    ///
+    /// # Errors
+    /// [`status::unauthenticated`] when there is none or it has expired; UNAVAILABLE when that can't be found out.
+    fn authenticate(&self, secret: &str) -> impl Future<Output = Result<Caller, Status>> + Send;
+}
+
+/// Lets only requests with a valid token through to `routes`; health and reflection (`/grpc.…`) need none. Serve
+/// the result over gRPC and hand the same to [`crate::transcode::Gateway`].
+pub fn guard<A: Authenticate>(routes: Routes, authenticate: Arc<A>) -> Routes {
+    let router = routes.prepare().into_axum_router();
+    Routes::from(router.layer(middleware::from_fn_with_state(authenticate, admit::<A>)))
+}
+
+async fn admit<A: Authenticate>(
+    State(authenticate): State<Arc<A>>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    if request.uri().path().starts_with("/grpc.") {
+        return next.run(request).await;
+    }
+    let caller = match bearer(request.headers()) {
+        Some(secret) => authenticate.authenticate(secret).await,
+        None => Err(status::unauthenticated()),
+    };
+    match caller {
+        Ok(caller) => {
+            request.extensions_mut().insert(caller);
+            next.run(request).await
+        }
+        Err(status) => status.into_http(),
+    }
+}
+
+/// The secret of a `Bearer` header.
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let (scheme, secret) = headers.get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
+    let secret = secret.trim();
+    (scheme.eq_ignore_ascii_case("bearer") && !secret.is_empty()).then_some(secret)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn roles_of_people_include_each_other_and_workers_stand_apart() {
+        assert!(Role::Admin.allows(Role::Editor) && Role::Editor.allows(Role::Viewer));
+        assert!(!Role::Viewer.allows(Role::Editor) && !Role::Editor.allows(Role::Admin));
+        assert!(!Role::Worker.allows(Role::Viewer) && !Role::Admin.allows(Role::Worker));
+        assert!(Role::Worker.allows(Role::Worker));
+    }
+
+    #[test]
+    fn roles_come_back_from_their_names() {
+        for role in Role::ALL {
+            assert_eq!(role.to_string().parse(), Ok(role));
+        }
+        assert!("root".parse::<Role>().is_err());
+    }
+
+    #[test]
+    fn only_a_bearer_header_with_a_secret_counts() {
+        let of = |value: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(AUTHORIZATION, value.parse().expect("a header"));
+            bearer(&headers).map(str::to_owned)
+        };
+        assert_eq!(of("Bearer s3cret").as_deref(), Some("s3cret"));
+        assert_eq!(of("bearer s3cret").as_deref(), Some("s3cret"));
+        for none in ["Basic s3cret", "Bearer", "Bearer ", "s3cret"] {
+            assert_eq!(of(none), None, "{none:?}");
+        }
+        assert_eq!(bearer(&HeaderMap::new()), None);
+    }
+
+    #[test]
+    fn a_request_that_passed_no_guard_has_no_caller() {
+        let mut request = tonic::Request::new(());
+        assert_eq!(
+            Caller::of(&request, Role::Viewer).expect_err("none").code(),
+            tonic::Code::Unauthenticated
+        );
+        let caller = Caller { tenant_id: TenantId::DEFAULT, token_name: "ci".to_owned(), role: Role::Viewer };
+        request.extensions_mut().insert(caller.clone());
+        assert_eq!(Caller::of(&request, Role::Viewer).expect("it may"), &caller);
+        let refused = Caller::of(&request, Role::Editor).expect_err("it may not");
+        assert_eq!(refused.code(), tonic::Code::PermissionDenied);
+    }
+}
