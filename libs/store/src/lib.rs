@@ -18,6 +18,7 @@ pub mod alert_delivery;
 pub mod api_token;
 pub mod audit;
 pub mod clock;
+pub mod fence;
 pub mod history;
 pub mod job;
 pub mod job_change;
