@@ -5,6 +5,7 @@
 //! that nothing of a predecessor commits after it. Who leads is decided by etcd, not here.
 
 use crate::{Store, StoreError, Transaction, sql};
+use chrono::{DateTime, Utc};
 use model::ids::HolderId;
 use tokio_postgres::Row;
 
@@ -89,6 +90,45 @@ fn decide(term: Term, revision: i64, holder: HolderId) -> Raised {
         return Raised::Implausible { stored: revision };
     }
     Raised::Held
+}
+
+/// The highest leadership that the database knows of a role.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fence {
+    /// `ticker` or `watchdog`.
+    pub role: String,
+    /// Its revision; 0 when nobody has led yet.
+    pub revision: i64,
+    /// Its holder.
+    pub holder: HolderId,
+    /// Since when.
+    pub raised_at: DateTime<Utc>,
+}
+
+/// The fence of every role, for people.
+///
+/// # Errors
+/// [`StoreError`] when the database can't be asked.
+pub async fn list(store: &Store) -> Result<Vec<Fence>, StoreError> {
+    let client = store.client("list the fences").await?;
+    let rows = client.query("list the fences", sql!("fence/list.sql"), &[]).await?;
+    let fence = |row: &Row| Fence {
+        role: row.get("role"),
+        revision: row.get("revision"),
+        holder: HolderId(row.get("holder")),
+        raised_at: row.get("raised_at"),
+    };
+    Ok(rows.iter().map(fence).collect())
+}
+
+/// Forgets the leadership of `role`, so that a lower revision can be raised: after etcd was rebuilt, and with every
+/// old service of the role stopped, because from here on an old leader is no longer refused.
+///
+/// # Errors
+/// [`StoreError`] when the database can't be asked.
+pub async fn reset(store: &Store, role: Role) -> Result<(), StoreError> {
+    let client = store.client("reset a fence").await?;
+    client.query("reset a fence", sql!("fence/reset.sql"), &[&role.as_str()]).await.map(drop)
 }
 
 /// Holds the fence for the rest of the transaction. Call it first, before anything is looked at.

@@ -1,1 +1,39 @@
-fn main() {}
+//! `escapement`: the command line. A list of commands; each has a file of its own under `command/`.
+
+mod arguments;
+mod client;
+mod command;
+mod document;
+mod table;
+
+use arguments::{Arguments, Command};
+use clap::Parser;
+use std::process::ExitCode;
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    service::runtime::install_crypto();
+    match run(arguments).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("escapement: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(arguments: Arguments) -> anyhow::Result<()> {
+    let Arguments { connection, output, command } = arguments;
+    match command {
+        Command::Apply(apply) => command::apply::run(&connection.client()?, &apply, output).await,
+        Command::Get(get) => command::get::run(&connection.client()?, &get, output).await,
+        Command::Delete(delete) => command::delete::run(&connection.client()?, &delete, output).await,
+        Command::Runs(runs) => command::runs::run(&connection.client()?, &runs, output).await,
+        Command::Status => command::status::run(&connection.client()?, output).await,
+        Command::Migrate(database) => command::migrate::run(&database).await,
+        Command::Bootstrap(bootstrap) => command::bootstrap::run(&bootstrap).await,
+        Command::Fence(fence) => command::fence::run(&fence, output).await,
+        Command::Dev(dev) => command::dev::run(dev).await,
+    }
+}

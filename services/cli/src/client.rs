@@ -1,0 +1,148 @@
+//! The registry's REST API as the commands use it; its errors as sentences.
+
+use anyhow::{Context, anyhow, bail};
+use reqwest::Method;
+use serde_json::Value;
+use std::path::Path;
+use std::time::Duration;
+
+/// Longer than any call of the API takes.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// A registry and who asks it.
+pub struct Client {
+    http: reqwest::Client,
+    server: String,
+    token: Option<String>,
+}
+
+impl Client {
+    /// A client of the registry at `server`.
+    pub fn new(server: &str, token: Option<String>) -> anyhow::Result<Self> {
+        let http =
+            reqwest::Client::builder().timeout(TIMEOUT).build().context("preparing the HTTP client")?;
+        Ok(Self { http, server: server.trim_end_matches('/').to_owned(), token })
+    }
+
+    /// A client of the stack that `escapement dev` runs in `data`, as its administrator unless `token` is given.
+    pub fn of_local_stack(data: &Path, token: Option<String>) -> anyhow::Result<Self> {
+        let endpoints = stack::dev::Endpoints::read(data).with_context(|| {
+            format!(
+                "no server: set ESCAPEMENT_SERVER, or start a local stack (none runs in {})",
+                data.display()
+            )
+        })?;
+        let token = match token {
+            Some(token) => token,
+            None => std::fs::read_to_string(&endpoints.admin_token_file)
+                .with_context(|| format!("reading {}", endpoints.admin_token_file.display()))?,
+        };
+        Self::new(&endpoints.registry.rest, Some(token.trim().to_owned()))
+    }
+
+    /// GET.
+    pub async fn get(&self, path: &str) -> anyhow::Result<Value> {
+        self.call(Method::GET, path, None).await
+    }
+
+    /// POST.
+    pub async fn post(&self, path: &str, body: &Value) -> anyhow::Result<Value> {
+        self.call(Method::POST, path, Some(body)).await
+    }
+
+    /// DELETE.
+    pub async fn delete(&self, path: &str) -> anyhow::Result<Value> {
+        self.call(Method::DELETE, path, None).await
+    }
+
+    /// Every page of a list, as one array under `field`.
+    pub async fn list(&self, path: &str, field: &str) -> anyhow::Result<Vec<Value>> {
+        let mut all = Vec::new();
+        let mut token = String::new();
+        loop {
+            let mut page = self.get(&format!("{path}?pageSize=1000&pageToken={}", encode(&token))).await?;
+            if let Value::Array(items) = page[field].take() {
+                all.extend(items);
+            }
+            match page["nextPageToken"].as_str() {
+                None | Some("") => return Ok(all),
+                Some(next) => next.clone_into(&mut token),
+            }
+        }
+    }
+
+    async fn call(&self, method: Method, path: &str, body: Option<&Value>) -> anyhow::Result<Value> {
+        let mut request = self.http.request(method, format!("{}{path}", self.server));
+        if let Some(token) = &self.token {
+            request = request.bearer_auth(token);
+        }
+        if let Some(body) = body {
+            request = request.json(body);
+        }
+        let response = request
+            .send()
+            .await
+            .with_context(|| format!("the registry at {} can't be reached", self.server))?;
+        let status = response.status();
+        let text = response.text().await.context("reading the registry's answer")?;
+        if status.is_success() {
+            return if text.is_empty() {
+                Ok(Value::Null)
+            } else {
+                serde_json::from_str(&text).context("reading the registry's answer")
+            };
+        }
+        match serde_json::from_str(&text) {
+            Ok(problem) => Err(anyhow!(sentence(&problem))),
+            Err(_) => bail!("the registry answered {status}: {text}"),
+        }
+    }
+}
+
+/// A problem document as text: what is wrong, then a line for each wrong field.
+fn sentence(problem: &Value) -> String {
+    let mut text = problem["detail"].as_str().or(problem["title"].as_str()).unwrap_or("refused").to_owned();
+    for error in problem["errors"].as_array().into_iter().flatten() {
+        let field = error["field"].as_str().unwrap_or("?");
+        let message = error["message"].as_str().unwrap_or("?");
+        text.push_str(&format!("\n  {field}: {message}"));
+    }
+    if problem["status"] == 401 {
+        text.push_str("\n  set ESCAPEMENT_TOKEN to a token of this server");
+    }
+    text
+}
+
+/// Percent-encodes one segment of a path or value of a query.
+pub fn encode(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~');
+    text.bytes().fold(String::with_capacity(text.len()), |mut encoded, byte| {
+        if plain(byte) {
+            encoded.push(char::from(byte));
+        } else {
+            encoded.push_str(&format!("%{byte:02X}"));
+        }
+        encoded
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn every_wrong_field_gets_a_line() {
+        let problem = json!({"status": 400, "detail": "2 fields are wrong", "errors": [
+            {"field": "schedule", "message": "minute 60: use 0-59"}, {"field": "name", "message": "is missing"}]});
+        assert_eq!(
+            sentence(&problem),
+            "2 fields are wrong\n  schedule: minute 60: use 0-59\n  name: is missing"
+        );
+    }
+
+    #[test]
+    fn segments_can_not_leave_their_place() {
+        assert_eq!(encode("a/../b c"), "a%2F..%2Fb%20c");
+    }
+}

@@ -1,0 +1,51 @@
+//! `escapement bootstrap`: the first token of a new database, which no token could make.
+
+use super::migrate::settings;
+use crate::arguments::{Bootstrap, Role};
+use anyhow::{Context, bail};
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use store::api_token::{self, NewToken};
+
+pub async fn run(bootstrap: &Bootstrap) -> anyhow::Result<()> {
+    let (role, tenant) = match bootstrap.role {
+        Role::Admin => (api_token::Role::Admin, Some(model::ids::TenantId::DEFAULT)),
+        Role::Editor => (api_token::Role::Editor, Some(model::ids::TenantId::DEFAULT)),
+        Role::Viewer => (api_token::Role::Viewer, Some(model::ids::TenantId::DEFAULT)),
+        Role::Worker => (api_token::Role::Worker, None),
+    };
+    let store = store::Store::new(settings(&bootstrap.database))?;
+    let secret = read_or_make(&bootstrap.token_file)?;
+    if let Some(known) =
+        api_token::find(&store, &api_token::hash(&secret)).await.context("looking for the token")?
+    {
+        if known.role != role {
+            bail!("{} holds a token of role {}", bootstrap.token_file.display(), known.role.as_str());
+        }
+        println!("the token in {} is known already", bootstrap.token_file.display());
+        return Ok(());
+    }
+    let token = NewToken { tenant, name: &bootstrap.name, role, secret: &secret };
+    api_token::create(&store, token).await.context("storing the token")?;
+    println!("the token in {} is known from now on", bootstrap.token_file.display());
+    Ok(())
+}
+
+fn read_or_make(file: &Path) -> anyhow::Result<String> {
+    match std::fs::read_to_string(file) {
+        Ok(secret) => Ok(secret.trim().to_owned()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            let secret = api_token::new_secret().context("drawing a token")?;
+            write(file, &secret).with_context(|| format!("writing {}", file.display()))?;
+            Ok(secret)
+        }
+        Err(error) => Err(error).with_context(|| format!("reading {}", file.display())),
+    }
+}
+
+/// Writes a new file that only its owner may read.
+fn write(file: &Path, secret: &str) -> std::io::Result<()> {
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create_new(true).mode(0o600).open(file)?.write_all(secret.as_bytes())
+}

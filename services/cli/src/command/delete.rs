@@ -1,0 +1,18 @@
+//! `escapement delete jobs|channels NAME`.
+
+use crate::arguments::{Delete, Kind, Output};
+use crate::client::{Client, encode};
+use crate::table;
+
+pub async fn run(client: &Client, delete: &Delete, output: Output) -> anyhow::Result<()> {
+    let (collection, kind) = match delete.kind {
+        Kind::Jobs => ("jobs", "job"),
+        Kind::Channels => ("channels", "channel"),
+    };
+    let answer = client.delete(&format!("/v1/{collection}/{}", encode(&delete.name))).await?;
+    match output {
+        Output::Json => table::print_json(&answer),
+        Output::Table => println!("{kind} {} deleted", delete.name),
+    }
+    Ok(())
+}

@@ -1,0 +1,134 @@
+//! `escapement dev`: a whole local stack, in the foreground with its runs on the screen, or detached.
+
+use super::follow;
+use crate::arguments::{Dev, DevAction, DevStart};
+use crate::client::Client;
+use crate::document;
+use anyhow::{Context, bail};
+use serde_json::json;
+use stack::dev::{Endpoints, Options, Stack};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+use tokio_util::sync::CancellationToken;
+
+/// Starting everything, a first initdb included, on a busy machine.
+const READY_LIMIT: Duration = Duration::from_secs(120);
+
+/// From the request to stop until the last process is gone.
+const STOP_LIMIT: Duration = Duration::from_secs(60);
+
+const SAMPLE_JOBS: &str = include_str!("../../../../examples/jobs.yaml");
+
+pub async fn run(dev: Dev) -> anyhow::Result<()> {
+    match dev.action {
+        Some(DevAction::Stop { data }) => stop(&data).await,
+        None if dev.start.detach => detach(&dev.start).await,
+        None => foreground(&dev.start).await,
+    }
+}
+
+async fn foreground(start: &DevStart) -> anyhow::Result<()> {
+    let shutdown = service::shutdown::signals()?;
+    println!("Starting etcd, PostgreSQL and Escapement under {} …", start.data.display());
+    let started = Instant::now();
+    let mut stack = tokio::select! {
+        stack = Stack::start(options(start)) => stack.context("starting the local stack")?,
+        () = shutdown.cancelled() => return Ok(()), // dropping what was started ends it
+    };
+    let endpoints = stack.endpoints();
+    let client = Client::of_local_stack(&start.data, None)?;
+    if !start.no_sample_jobs {
+        let mut request = json!({});
+        document::add(&mut request, "examples/jobs.yaml", SAMPLE_JOBS)?;
+        client.post("/v1/apply", &request).await.context("applying the sample jobs")?;
+    }
+    stack.publish().context("writing endpoints.json")?;
+    println!("Ready after {:.1} s. In another terminal:\n", started.elapsed().as_secs_f32());
+    println!("  export ESCAPEMENT_SERVER={}", endpoints.registry.rest);
+    println!("  export ESCAPEMENT_TOKEN=$(cat {})", endpoints.admin_token_file.display());
+    for ticker in &endpoints.tickers {
+        println!("  kill -9 {:<8} # {}", ticker.pid, ticker.name);
+    }
+    println!("\nCtrl-C stops everything that was started here.\n");
+    supervise(&mut stack, &client, &shutdown).await;
+    println!("\nStopping …");
+    stack.stop().await.context("stopping the local stack")
+}
+
+/// Shows runs until `shutdown`, and says when a process of the stack has ended.
+async fn supervise(stack: &mut Stack, client: &Client, shutdown: &CancellationToken) {
+    let ended = async {
+        while !shutdown.is_cancelled() {
+            for (name, how) in stack.ended() {
+                println!("-- {name} ended: {how}");
+            }
+            tokio::time::sleep(Duration::from_millis(250)).await;
+        }
+    };
+    tokio::join!(follow::run(client, shutdown), ended);
+}
+
+/// Starts this program again without a terminal, and returns once its stack is ready.
+async fn detach(start: &DevStart) -> anyhow::Result<()> {
+    std::fs::create_dir_all(&start.data).with_context(|| format!("making {}", start.data.display()))?;
+    let log_path = start.data.join("dev.log");
+    let log = std::fs::File::create(&log_path).with_context(|| format!("writing {}", log_path.display()))?;
+    let mut command = std::process::Command::new(std::env::current_exe().context("finding this program")?);
+    command.args(["dev", "--data"]).arg(&start.data);
+    command.args(["--tickers", &start.tickers.to_string(), "--dispatchers", &start.dispatchers.to_string()]);
+    command.args(["--agents", &start.agents.to_string()]);
+    if start.no_sample_jobs {
+        command.arg("--no-sample-jobs");
+    }
+    // A process group of its own: the Ctrl-C of this terminal is not meant for it.
+    command
+        .process_group(0)
+        .stdin(Stdio::null())
+        .stdout(log.try_clone().context("sharing the log")?)
+        .stderr(log);
+    let mut child = command.spawn().context("starting the stack in the background")?;
+    let pid = child.id();
+    let began = Instant::now();
+    while began.elapsed() < READY_LIMIT {
+        if Endpoints::read(&start.data).is_ok_and(|endpoints| endpoints.pid == pid) {
+            println!("ready: {}", start.data.join(stack::dev::ENDPOINTS_FILE).display());
+            println!("stop it with: escapement dev stop --data {}", start.data.display());
+            return Ok(());
+        }
+        if let Some(status) = child.try_wait().context("watching the stack")? {
+            let said = std::fs::read_to_string(&log_path).unwrap_or_default();
+            bail!("the stack ended before it was ready ({status}); it said:\n{}", said.trim_end());
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    bail!("the stack was not ready after {} s; see {}", READY_LIMIT.as_secs(), log_path.display())
+}
+
+async fn stop(data: &Path) -> anyhow::Result<()> {
+    let Some(pid) = stack::dev::running(data)? else {
+        println!("nothing runs in {}", data.display());
+        return Ok(());
+    };
+    let pid = nix::unistd::Pid::from_raw(i32::try_from(pid).context("the stored pid is no pid")?);
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).context("asking the stack to stop")?;
+    let began = Instant::now();
+    while stack::dev::running(data)?.is_some() {
+        if began.elapsed() > STOP_LIMIT {
+            bail!("the stack (pid {pid}) has not stopped after {} s", STOP_LIMIT.as_secs());
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    println!("stopped");
+    Ok(())
+}
+
+fn options(start: &DevStart) -> Options {
+    Options {
+        tickers: usize::from(start.tickers),
+        dispatchers: usize::from(start.dispatchers),
+        agents: usize::from(start.agents),
+        ..Options::durable(&start.data)
+    }
+}

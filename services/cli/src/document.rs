@@ -1,0 +1,128 @@
+//! YAML documents as the API's JSON: `kind` chooses the collection, and durations may be written `1h30m`.
+
+use anyhow::{Context, bail};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// Fields that hold a duration, by their path.
+const DURATIONS: [&str; 9] = [
+    "/misfire/grace",
+    "/misfire/catchUpWindow",
+    "/maxRuntime",
+    "/retry/backoff",
+    "/retry/backoffMax",
+    "/jitter",
+    "/alert/successWithin",
+    "/run/http/timeout",
+    "/period",
+];
+
+/// Adds the documents of `text` to an `ApplyRequest`. `origin` names the file in messages.
+pub fn add(request: &mut Value, origin: &str, text: &str) -> anyhow::Result<()> {
+    for (index, document) in serde_yaml_ng::Deserializer::from_str(text).enumerate() {
+        let place = format!("{origin}, document {}", index + 1);
+        let document = Value::deserialize(document).with_context(|| format!("{place} is not YAML"))?;
+        if document.is_null() {
+            continue; // an empty document, such as after a last ---
+        }
+        let (collection, document) = sort(document).with_context(|| place.clone())?;
+        match &mut request[collection] {
+            Value::Array(list) => list.push(document),
+            other => *other = json!([document]),
+        }
+    }
+    Ok(())
+}
+
+fn sort(mut document: Value) -> anyhow::Result<(&'static str, Value)> {
+    let Some(object) = document.as_object_mut() else { bail!("is not a mapping: begin with `kind: Job`") };
+    let collection = match object.remove("kind").as_ref().and_then(Value::as_str) {
+        Some("Job") => "jobs",
+        Some("Channel") => "channels",
+        Some(other) => bail!("kind {other:?}: use Job or Channel"),
+        None => bail!("kind is missing: use `kind: Job` or `kind: Channel`"),
+    };
+    for path in DURATIONS {
+        if let Some(field) = document.pointer_mut(path)
+            && let Some(text) = field.as_str()
+        {
+            let name = path.trim_start_matches('/').replace('/', ".");
+            *field = json!(seconds(text).with_context(|| name)?);
+        }
+    }
+    Ok((collection, document))
+}
+
+/// A duration such as `90s`, `1h30m` or `500ms` in the API's form, seconds with an `s`.
+fn seconds(text: &str) -> anyhow::Result<String> {
+    let mut milliseconds: u64 = 0;
+    let mut rest = text;
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+        let (number, after) = rest.split_at(digits);
+        let letters = after.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(after.len());
+        let (unit, after) = after.split_at(letters);
+        let factor: f64 = match unit {
+            "d" => 86_400_000.0,
+            "h" => 3_600_000.0,
+            "m" => 60_000.0,
+            "s" => 1_000.0,
+            "ms" => 1.0,
+            _ => bail!("{text:?} is not a duration: use numbers with d, h, m, s or ms, such as 1h30m"),
+        };
+        let number: f64 =
+            number.parse().with_context(|| format!("{text:?} is not a duration: {number:?} is no number"))?;
+        milliseconds = milliseconds.saturating_add((number * factor).round() as u64);
+        rest = after;
+    }
+    if text.is_empty() {
+        bail!("a duration is missing: use one such as 1h30m");
+    }
+    let (whole, fraction) = (milliseconds / 1_000, milliseconds % 1_000);
+    Ok(if fraction == 0 { format!("{whole}s") } else { format!("{whole}.{fraction:03}s") })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_become_seconds() {
+        for (text, expected) in [
+            ("90s", "90s"),
+            ("1h30m", "5400s"),
+            ("1d", "86400s"),
+            ("1500ms", "1.500s"),
+            ("0s", "0s"),
+            ("2.5m", "150s"),
+        ] {
+            assert_eq!(seconds(text).expect("a duration"), expected, "{text}");
+        }
+        for text in ["", "90", "1x", "h", "-5s", "1h 30m"] {
+            assert!(seconds(text).is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn documents_are_sorted_by_kind() {
+        let text = "kind: Job\nname: a\nmaxRuntime: 1h30m\n---\nkind: Channel\nname: c\n---\n";
+        let mut request = json!({});
+        add(&mut request, "jobs.yaml", text).expect("sound documents");
+        assert_eq!(
+            request,
+            json!({"jobs": [{"name": "a", "maxRuntime": "5400s"}], "channels": [{"name": "c"}]})
+        );
+    }
+
+    #[test]
+    fn a_wrong_document_is_named_with_its_place() {
+        let error =
+            add(&mut json!({}), "jobs.yaml", "kind: Job\nname: a\n---\nkind: Joob\n").expect_err("Joob");
+        assert_eq!(format!("{error:#}"), "jobs.yaml, document 2: kind \"Joob\": use Job or Channel");
+        let error = add(&mut json!({}), "jobs.yaml", "kind: Job\nmaxRuntime: long\n").expect_err("long");
+        assert!(
+            format!("{error:#}").starts_with("jobs.yaml, document 1: maxRuntime: \"long\" is not a duration"),
+            "{error:#}"
+        );
+    }
+}

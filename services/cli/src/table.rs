@@ -1,0 +1,60 @@
+//! Tables for people, and the few formats that their cells need.
+
+use chrono::{DateTime, SecondsFormat, Utc};
+use serde_json::Value;
+
+/// Prints rows under headings, each column as wide as it must be.
+pub fn print(headings: &[&str], rows: &[Vec<String>]) {
+    println!("{}", render(headings, rows));
+}
+
+fn render(headings: &[&str], rows: &[Vec<String>]) -> String {
+    let width = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
+        cells.chain([headings[column].len()]).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..headings.len()).map(width).collect();
+    let line = |cells: &mut dyn Iterator<Item = &str>| {
+        let padded = cells.zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
+        padded.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+    };
+    let head = line(&mut headings.iter().copied());
+    let body = rows.iter().map(|row| line(&mut row.iter().map(String::as_str)));
+    std::iter::once(head).chain(body).collect::<Vec<_>>().join("\n")
+}
+
+/// Prints the API's own JSON.
+pub fn print_json(value: &Value) {
+    println!("{value:#}");
+}
+
+/// A text field, or a dash.
+pub fn text(value: &Value) -> String {
+    match value {
+        Value::String(text) if !text.is_empty() => text.clone(),
+        Value::Number(number) => number.to_string(),
+        Value::Bool(flag) => flag.to_string(),
+        _ => "-".to_owned(),
+    }
+}
+
+/// An instant to the second in UTC, or a dash.
+pub fn second(value: &Value) -> String {
+    instant(value).map_or_else(|| "-".to_owned(), |at| at.to_rfc3339_opts(SecondsFormat::Secs, true))
+}
+
+/// An instant, when the field has one.
+pub fn instant(value: &Value) -> Option<DateTime<Utc>> {
+    value.as_str().and_then(|text| text.parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::render;
+
+    #[test]
+    fn columns_are_as_wide_as_their_widest_cell() {
+        let rows = vec![vec!["invoices".to_owned(), "1".to_owned()], vec!["é".to_owned(), "12".to_owned()]];
+        assert_eq!(render(&["JOB", "RUNS"], &rows), "JOB       RUNS\ninvoices  1\né         12");
+    }
+}
