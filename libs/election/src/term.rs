@@ -379,4 +379,24 @@ mod tests {
         assert_eq!(lease_of("/escapement/main/election/ticker/2a"), Some(0x2a));
         assert_eq!(lease_of("/escapement/main/election/ticker/"), None);
     }
+
+    /// A watch that would begin before a compaction is cancelled by etcd; that must end the wait, not hang it.
+    #[tokio::test]
+    async fn a_watch_from_a_compacted_revision_ends_the_wait() {
+        let endpoints = stack::testkit::shared_etcd().await.endpoints();
+        let lease_ttl = crate::client::LEASE_TTL_MIN;
+        let config = crate::Config { endpoints, cell: "compacted".into(), lease_ttl, credentials: None };
+        let client = Client::connect(&config).await.expect("connects");
+        let mut etcd = client.connection("testing").await.expect("connected").etcd;
+        for _ in 0..3 {
+            etcd.put("noise", "x", None).await.expect("puts");
+        }
+        let put = etcd.put("noise", "x", None).await.expect("puts");
+        let revision = put.header().expect("a header").revision();
+        etcd.compact(revision, None).await.expect("compacts");
+        let lease = Lease::grant(&client).await.expect("a lease");
+        let wait = wait_for_end_of(&client, b"noise".to_vec(), 1, lease.validity());
+        let ended = tokio::time::timeout(Duration::from_secs(2), wait).await.expect("no hang");
+        assert!(ended.expect_err("not a deletion").is_doubt());
+    }
 }
