@@ -97,7 +97,7 @@ fn times(fields: &Fields) -> (String, bool) {
     if !is_all(hours, 24) {
         let hours = members(hours).map(|hour| (hour, format!("{hour:02}"))).collect::<Vec<_>>();
         parts.push(format!("hour {}", runs(&hours)));
-    } else if minutes.is_power_of_two() {
+    } else if parts.last().is_some_and(|part| part.starts_with("minute")) {
         parts.push("every hour".to_owned());
     }
     let mut text = parts.join(" of ");
