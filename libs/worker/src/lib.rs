@@ -1,0 +1,51 @@
+//! The SDK of a program that does the work of runs.
+//!
+//! A [`Worker`] keeps a session with one of the dispatchers, takes runs from its queues, hands them to handlers (or
+//! to an [`Executor`] that takes any work) and reports how they ended, again and again until that is in the ledger.
+//! It stops its own runs when their time is over, and when its lease could not be renewed: then they may be given
+//! to another worker.
+//!
+//! *Each occurrence gets exactly one run; each run is attempted at least once; its result is recorded once.* So
+//! work must bear a second attempt: give [`RunContext::idempotency_key`] or [`RunContext::fencing_token`] to what
+//! it writes to.
+//!
+//! ```no_run
+//! use worker::{BoxError, RunContext, Worker};
+//!
+//! #[derive(serde::Deserialize)]
+//! struct Invoice { customer: String }
+//!
+//! # async fn example() -> Result<(), BoxError> {
+//! let worker = Worker::builder()
+//!     .dispatchers(["http://127.0.0.1:7001", "http://127.0.0.1:7002"])
+//!     .token(std::fs::read_to_string("worker.token")?.trim())
+//!     .queue("billing")
+//!     .slots(8)
+//!     .handler("invoice", |run: RunContext| async move {
+//!         let invoice: Invoice = run.payload()?;
+//!         println!("{} for {} under token {}", run.run_name(), invoice.customer, run.fencing_token());
+//!         Ok::<(), BoxError>(())
+//!     })
+//!     .build()?;
+//! let summary = worker.run(async { tokio::signal::ctrl_c().await.unwrap_or_default() }).await;
+//! println!("{} attempts", summary.finished);
+//! # Ok(())
+//! # }
+//! ```
+
+mod assignment;
+mod clock;
+mod context;
+mod executor;
+mod hand;
+mod keeper;
+mod lease;
+mod link;
+mod report;
+mod supervise;
+mod worker;
+
+pub use context::{PayloadError, RunContext};
+pub use executor::{BoxError, Execution, Executor};
+pub use report::{ERROR_MAX_BYTES, End, OUTPUT_MAX_BYTES, Report};
+pub use worker::{BuildError, SLOTS_MAX, Status, Summary, Worker, WorkerBuilder};

@@ -1,0 +1,319 @@
+//! Putting a worker together, and running it.
+
+use crate::context::RunContext;
+use crate::executor::{BoxError, Executor, Handlers};
+use crate::keeper::{Identity, Keeper};
+use crate::link::{self, Link};
+use secrecy::{ExposeSecret, SecretString};
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+use tonic::metadata::{Ascii, MetadataValue};
+use tonic::transport::{Certificate, ClientTlsConfig, Endpoint};
+
+/// The most runs at a time that a worker can ask for.
+pub const SLOTS_MAX: usize = 100_000;
+
+/// Messages that may be under way on a connection beside those of the slots.
+const CAPACITY_MIN: usize = 4096;
+
+/// A worker that was put together and does not run yet.
+pub struct Worker {
+    identity: Identity,
+    executor: Arc<dyn Executor>,
+    dispatchers: Vec<Endpoint>,
+    authorization: MetadataValue<Ascii>,
+    drain: Duration,
+    status: watch::Sender<Status>,
+}
+
+/// What a worker is doing.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Status {
+    /// A dispatcher has welcomed it.
+    pub connected: bool,
+    /// That dispatcher's address, or the one that is tried.
+    pub dispatcher: String,
+    /// The session; empty before the first.
+    pub session_id: String,
+    /// Runs whose work goes on.
+    pub running: usize,
+    /// Those, and the ones that wait to start or for the acknowledgement of their end.
+    pub in_hand: usize,
+    /// The last trouble with the connection; empty after it proved good.
+    pub trouble: String,
+}
+
+/// How a worker has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub struct Summary {
+    /// Attempts whose work ended here.
+    pub finished: u64,
+    /// Attempts that were left in hand when the drain was over; they will count as lost.
+    pub unreported: usize,
+}
+
+/// What is wrong with a worker's parts.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// Nobody to connect to.
+    #[error("no dispatcher was given")]
+    NoDispatcher,
+    /// An address that isn't one.
+    #[error("{address:?} is not the address of a dispatcher: use http://host:port or https://host:port")]
+    Address {
+        /// As given.
+        address: String,
+        /// Why.
+        #[source]
+        source: Option<tonic::transport::Error>,
+    },
+    /// `https` without knowing whom to trust.
+    #[error("{address:?} needs the certificate of the authority that signed it (tls_ca)")]
+    NoAuthority {
+        /// As given.
+        address: String,
+    },
+    /// A token that can't be sent.
+    #[error("the token is missing, or has characters that no token has")]
+    Token,
+    /// Nothing to take runs from.
+    #[error("no queue was given")]
+    NoQueue,
+    /// No run, or absurdly many.
+    #[error("{0} slots: use 1 to {SLOTS_MAX}")]
+    Slots(usize),
+    /// Two handlers of one name.
+    #[error("there are two handlers {0:?}")]
+    TwoHandlers(String),
+    /// Nothing that could do work.
+    #[error("neither a handler nor an executor was given")]
+    NothingToDo,
+}
+
+/// Puts a [`Worker`] together; see [`Worker::builder`].
+pub struct WorkerBuilder {
+    identity: Identity,
+    handlers: Handlers,
+    twice: Option<String>,
+    dispatchers: Vec<String>,
+    tls_ca: Option<Vec<u8>>,
+    token: SecretString,
+    drain: Duration,
+}
+
+impl Worker {
+    /// Begins to put a worker together: one slot, queue `default`, a drain of 30 s.
+    pub fn builder() -> WorkerBuilder {
+        WorkerBuilder {
+            identity: Identity {
+                name: format!("worker-{}", std::process::id()),
+                queues: Vec::new(),
+                slots: 1,
+                labels: BTreeMap::new(),
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+            },
+            handlers: Handlers::default(),
+            twice: None,
+            dispatchers: Vec::new(),
+            tls_ca: None,
+            token: SecretString::default(),
+            drain: Duration::from_secs(30),
+        }
+    }
+
+    /// What it is doing, from now on.
+    pub fn status(&self) -> watch::Receiver<Status> {
+        self.status.subscribe()
+    }
+
+    /// Works until `shutdown` resolves; then takes nothing more, finishes what is in hand, and ends. Dispatchers
+    /// that can't be reached, or refuse the token, are tried again for as long as it takes.
+    pub async fn run(self, shutdown: impl Future<Output = ()>) -> Summary {
+        let capacity = CAPACITY_MIN + 4 * self.identity.slots;
+        let link = Link::new(self.dispatchers, self.authorization, capacity);
+        Keeper::new(self.identity, self.executor, link, self.drain, self.status).run(shutdown).await
+    }
+}
+
+impl WorkerBuilder {
+    /// Addresses of dispatchers, `http://host:port`; more than one lets the worker keep its runs when one ends.
+    #[must_use]
+    pub fn dispatchers(mut self, addresses: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.dispatchers.extend(addresses.into_iter().map(Into::into));
+        self
+    }
+
+    /// The certificate, in PEM, of the authority that `https` dispatchers are checked against.
+    #[must_use]
+    pub fn tls_ca(mut self, pem: impl Into<Vec<u8>>) -> Self {
+        self.tls_ca = Some(pem.into());
+        self
+    }
+
+    /// A token of role worker.
+    #[must_use]
+    pub fn token(mut self, token: impl Into<SecretString>) -> Self {
+        self.token = token.into();
+        self
+    }
+
+    /// What people call the worker.
+    #[must_use]
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.identity.name = name.into();
+        self
+    }
+
+    /// A queue to take runs from.
+    #[must_use]
+    pub fn queue(self, queue: impl Into<String>) -> Self {
+        self.queues([queue])
+    }
+
+    /// Queues to take runs from.
+    #[must_use]
+    pub fn queues(mut self, queues: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.identity.queues.extend(queues.into_iter().map(Into::into));
+        self
+    }
+
+    /// Runs at a time.
+    #[must_use]
+    pub const fn slots(mut self, slots: usize) -> Self {
+        self.identity.slots = slots;
+        self
+    }
+
+    /// A label, for people.
+    #[must_use]
+    pub fn label(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.identity.labels.insert(name.into(), value.into());
+        self
+    }
+
+    /// The program's version, for people.
+    #[must_use]
+    pub fn version(mut self, version: impl Into<String>) -> Self {
+        self.identity.version = version.into();
+        self
+    }
+
+    /// How long a stop may take in all. Work that still runs `kill_grace` and 1 s before its end is stopped.
+    #[must_use]
+    pub const fn drain(mut self, drain: Duration) -> Self {
+        self.drain = drain;
+        self
+    }
+
+    /// Runs `handler` for jobs whose work is `handler: {name: …}` with this name. An error is the run's failure;
+    /// a panic too.
+    #[must_use]
+    pub fn handler<F, R, E>(mut self, name: impl Into<String>, handler: F) -> Self
+    where
+        F: Fn(RunContext) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<(), E>> + Send + 'static,
+        E: Into<BoxError>,
+    {
+        let name = name.into();
+        if !self.handlers.add(name.clone(), handler) {
+            self.twice = Some(name);
+        }
+        self
+    }
+
+    /// Takes all work that no handler takes.
+    #[must_use]
+    pub fn executor(mut self, executor: impl Executor) -> Self {
+        self.handlers.set_rest(Arc::new(executor));
+        self
+    }
+
+    /// The worker.
+    ///
+    /// # Errors
+    /// [`BuildError`] with what is missing or wrong.
+    pub fn build(mut self) -> Result<Worker, BuildError> {
+        if let Some(name) = self.twice {
+            return Err(BuildError::TwoHandlers(name));
+        }
+        if self.handlers.is_empty() {
+            return Err(BuildError::NothingToDo);
+        }
+        if self.dispatchers.is_empty() {
+            return Err(BuildError::NoDispatcher);
+        }
+        if self.identity.slots == 0 || self.identity.slots > SLOTS_MAX {
+            return Err(BuildError::Slots(self.identity.slots));
+        }
+        if self.identity.queues.is_empty() {
+            self.identity.queues.push("default".to_owned());
+        }
+        let tls_ca = self.tls_ca.as_deref();
+        let dispatchers = self.dispatchers.iter().map(|address| endpoint(address, tls_ca));
+        Ok(Worker {
+            identity: self.identity,
+            executor: Arc::new(self.handlers),
+            dispatchers: dispatchers.collect::<Result<_, _>>()?,
+            authorization: authorization(&self.token)?,
+            drain: self.drain,
+            status: watch::Sender::new(Status::default()),
+        })
+    }
+}
+
+fn endpoint(address: &str, tls_ca: Option<&[u8]>) -> Result<Endpoint, BuildError> {
+    let wrong = |source| BuildError::Address { address: address.to_owned(), source };
+    let endpoint = Endpoint::from_shared(address.to_owned()).map_err(|error| wrong(Some(error)))?;
+    let endpoint = match (endpoint.uri().scheme_str(), endpoint.uri().host(), tls_ca) {
+        (Some("http"), Some(_), _) => endpoint,
+        (Some("https"), Some(_), Some(pem)) => endpoint
+            .tls_config(ClientTlsConfig::new().ca_certificate(Certificate::from_pem(pem)))
+            .map_err(|error| wrong(Some(error)))?,
+        (Some("https"), Some(_), None) => {
+            return Err(BuildError::NoAuthority { address: address.to_owned() });
+        }
+        _ => return Err(wrong(None)),
+    };
+    Ok(link::tuned(endpoint))
+}
+
+fn authorization(token: &SecretString) -> Result<MetadataValue<Ascii>, BuildError> {
+    if token.expose_secret().is_empty() {
+        return Err(BuildError::Token);
+    }
+    let mut value: MetadataValue<Ascii> =
+        format!("Bearer {}", token.expose_secret()).parse().map_err(|_| BuildError::Token)?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn complete() -> WorkerBuilder {
+        let handler = async |_| Ok::<(), BoxError>(());
+        Worker::builder().dispatchers(["http://127.0.0.1:7001"]).token("secret").handler("invoice", handler)
+    }
+
+    fn error(builder: WorkerBuilder) -> String {
+        builder.build().err().map(|error| error.to_string()).unwrap_or_default()
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        assert!(complete().build().is_ok());
+        assert!(error(Worker::builder()).contains("neither a handler nor an executor"));
+        assert!(error(complete().slots(0)).contains("0 slots"));
+        assert!(error(complete().token("")).contains("token"));
+        assert!(error(complete().token("a\nb")).contains("token"));
+        assert!(error(complete().dispatchers(["127.0.0.1:7001"])).contains("http://host:port"));
+        assert!(error(complete().dispatchers(["https://dispatcher:7001"])).contains("tls_ca"));
+        let twice = complete().handler("invoice", async |_| Ok::<(), BoxError>(()));
+        assert!(error(twice).contains("two handlers \"invoice\""));
+    }
+}
