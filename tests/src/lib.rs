@@ -2,7 +2,11 @@
 //!
 //! Tests ask the ledger through the API where people would, and through SQL where the point is what is stored.
 //! Nothing here sleeps for a fixed time: it waits for a condition, with a limit that names it.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test's failure is a panic that names the cause")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test's failure is a panic that names the cause"
+)]
 
 pub mod receiver;
 
@@ -36,7 +40,8 @@ impl Cell {
         service::runtime::install_crypto();
         let folder = TempFolder::create("cell").expect("a temporary folder");
         let stack = Stack::start(change(Options::for_tests(folder.path()))).await;
-        let stack = stack.unwrap_or_else(|error| panic!("the cell does not start: {}", service::runtime::chain(&error)));
+        let stack = stack
+            .unwrap_or_else(|error| panic!("the cell does not start: {}", service::runtime::chain(&error)));
         let endpoints = stack.endpoints();
         let token = std::fs::read_to_string(&endpoints.admin_token_file).expect("the administrator's token");
         Self { api: Api::new(&endpoints.registry.rest, token.trim()), stack, folder }
@@ -51,7 +56,8 @@ impl Cell {
     pub async fn sql(&mut self, statement: &str) -> String {
         let statement = format!("SET search_path = main; {statement}");
         let answer = self.stack.postgres().psql("postgres", &statement).await;
-        let answer = answer.unwrap_or_else(|error| panic!("{statement}: {}", service::runtime::chain(&error)));
+        let answer =
+            answer.unwrap_or_else(|error| panic!("{statement}: {}", service::runtime::chain(&error)));
         answer.trim().trim_start_matches("SET").trim().to_owned()
     }
 
@@ -81,7 +87,8 @@ impl Cell {
     /// A metric of a service by the beginning of its line, summed over its labels; zero when it has none.
     pub async fn metric(&mut self, service: &str, beginning: &str) -> f64 {
         let http = self.stack.service(service).expect("a service").endpoint("http").expect("its address");
-        let text = reqwest::get(format!("{http}/metrics")).await.expect("an answer").text().await.expect("text");
+        let text =
+            reqwest::get(format!("{http}/metrics")).await.expect("an answer").text().await.expect("text");
         let lines = text.lines().filter(|line| line.starts_with(beginning));
         lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
     }
@@ -137,7 +144,8 @@ impl Api {
     }
 
     async fn call(&self, method: reqwest::Method, path: &str, body: Option<Value>) -> Result<Value, Refused> {
-        let mut request = self.http.request(method, format!("{}{path}", self.server)).bearer_auth(&self.token);
+        let mut request =
+            self.http.request(method, format!("{}{path}", self.server)).bearer_auth(&self.token);
         if let Some(body) = body {
             request = request.json(&body);
         }

@@ -16,7 +16,10 @@ async fn a_job_deleted_before_its_planned_run_leaves_no_run() {
     wait_for(PATIENCE, "its row", async || (cell.count(&planned).await == 1).then_some(())).await;
     cell.api.delete("/v1/jobs/doomed").await.expect("deleted");
     let due = instant(&created, "nextFireTime");
-    wait_for(PATIENCE, "its second to pass", async || (Utc::now() > due + TimeDelta::seconds(3)).then_some(())).await;
+    wait_for(PATIENCE, "its second to pass", async || {
+        (Utc::now() > due + TimeDelta::seconds(3)).then_some(())
+    })
+    .await;
     assert_eq!(cell.count(&planned).await, 0);
     let queued = format!("SELECT count(*) FROM run_queue WHERE job_id = '{id}'");
     assert_eq!(cell.count(&queued).await, 0);
@@ -30,7 +33,8 @@ async fn a_schedule_changed_inside_the_window_runs_only_by_the_new_one() {
     // Even seconds first, odd ones after the change.
     cell.api.create(job("changing", "*/2 * * * * *", shell("echo even"))).await;
     cell.api.wait_for_runs("changing", "SUCCEEDED", 3).await;
-    let changed = cell.api.put("/v1/jobs/changing", job("changing", "1-59/2 * * * * *", shell("echo odd"))).await;
+    let changed =
+        cell.api.put("/v1/jobs/changing", job("changing", "1-59/2 * * * * *", shell("echo odd"))).await;
     let changed = changed.expect("changed");
     assert_eq!(changed["generation"], "2");
     let at = instant(&changed, "updateTime");

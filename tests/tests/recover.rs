@@ -62,7 +62,9 @@ async fn a_killed_leader_is_followed_in_seconds_and_no_second_is_missed_or_late(
         let late = instant(run, "acceptTime") - instant(run, "dueTime");
         assert!(late <= TimeDelta::seconds(2), "{} started {late} late", run["name"]);
     }
-    let ended = cell.sql(&format!("SELECT ended_how FROM term WHERE role = 'ticker' AND revision = {revision}")).await;
+    let ended = cell
+        .sql(&format!("SELECT ended_how FROM term WHERE role = 'ticker' AND revision = {revision}"))
+        .await;
     assert_eq!(ended, "LOST", "the follower closed the term that was never resigned");
     cell.stop().await;
 }

@@ -18,16 +18,22 @@ async fn a_job_is_created_read_listed_and_deleted_over_rest_and_grpc() {
     let created = cell.api.create(complete_job()).await;
     assert_eq!(created["name"], "invoices");
     assert_eq!(created["generation"], "1");
-    assert_eq!(created["misfire"], json!({
-        "policy": "ONCE", "grace": "60s", "catchUpLimit": 1000, "catchUpWindow": "604800s"
-    }));
+    assert_eq!(
+        created["misfire"],
+        json!({
+            "policy": "ONCE", "grace": "60s", "catchUpLimit": 1000, "catchUpWindow": "604800s"
+        })
+    );
     assert_eq!(created["run"], complete_job()["run"]);
-    for path in ["/v1/jobs/invoices".to_owned(), format!("/v1/jobs/{}", created["id"].as_str().expect("an id"))] {
+    for path in
+        ["/v1/jobs/invoices".to_owned(), format!("/v1/jobs/{}", created["id"].as_str().expect("an id"))]
+    {
         assert_eq!(cell.api.get(&path).await.expect("it is there")["id"], created["id"], "{path}");
     }
 
     let endpoints = cell.stack.endpoints();
-    let mut grpc = JobServiceClient::connect(endpoints.registry.grpc).await.expect("the gRPC address answers");
+    let mut grpc =
+        JobServiceClient::connect(endpoints.registry.grpc).await.expect("the gRPC address answers");
     let token = std::fs::read_to_string(&endpoints.admin_token_file).expect("the administrator's token");
     let bearer = format!("Bearer {}", token.trim()).parse().expect("ASCII");
     let mut request = tonic::Request::new(rpc::v1::CreateJobRequest {
@@ -73,17 +79,21 @@ async fn a_wrong_job_is_refused_with_every_wrong_field_and_nothing_is_stored() {
         let refused = cell.api.post("/v1/jobs", changed(&change)).await.expect_err("wrong");
         assert_eq!(refused.status, 400, "{change}: {refused:?}");
         let errors = refused.problem["errors"].as_array().cloned().unwrap_or_default();
-        let named = errors.iter().find(|error| error["field"].as_str().is_some_and(|name| name.starts_with(field)));
+        let named =
+            errors.iter().find(|error| error["field"].as_str().is_some_and(|name| name.starts_with(field)));
         let message = named.and_then(|error| error["message"].as_str()).unwrap_or_default();
         assert!(message.to_lowercase().contains(&says.to_lowercase()), "{change}: {}", refused.problem);
     }
     let several = changed(&json!({"schedule": "x", "timezone": "Mars/Olympus", "name": "-"}));
     let refused = cell.api.post("/v1/jobs", several).await.expect_err("wrong");
-    let fields: Vec<_> = refused.problem["errors"].as_array().into_iter().flatten().map(|e| e["field"].clone()).collect();
+    let fields: Vec<_> =
+        refused.problem["errors"].as_array().into_iter().flatten().map(|e| e["field"].clone()).collect();
     for field in ["schedule", "timezone", "name"] {
         assert!(fields.contains(&json!(field)), "{field} in {fields:?}");
     }
-    for broken in [json!({"skedule": "* * * * *"}), json!({"maxRuntime": "soon"}), json!({"overlap": "MAYBE"})] {
+    for broken in
+        [json!({"skedule": "* * * * *"}), json!({"maxRuntime": "soon"}), json!({"overlap": "MAYBE"})]
+    {
         let refused = cell.api.post("/v1/jobs", changed(&broken)).await.expect_err("not the API's JSON");
         assert_eq!(refused.status, 400, "{broken}: {refused:?}");
     }
@@ -97,7 +107,16 @@ async fn a_set_is_applied_whole_or_not_at_all_and_twice_changes_nothing() {
                       "channels": [{"name": "oncall", "webhook": {"url": "http://alerts.example/hook"}}]});
     let changes = |answer: &Value| -> Vec<String> {
         let results = answer["results"].as_array().cloned().unwrap_or_default();
-        results.iter().map(|result| format!("{} {}", result["name"].as_str().unwrap_or("?"), result["change"].as_str().unwrap_or("?"))).collect()
+        results
+            .iter()
+            .map(|result| {
+                format!(
+                    "{} {}",
+                    result["name"].as_str().unwrap_or("?"),
+                    result["change"].as_str().unwrap_or("?")
+                )
+            })
+            .collect()
     };
     let first = cell.api.post("/v1/apply", good.clone()).await.expect("applied");
     assert_eq!(changes(&first), ["oncall CREATED", "a CREATED", "b CREATED"]);

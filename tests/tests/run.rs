@@ -10,7 +10,11 @@ async fn a_process_learns_who_it_is_and_its_end_is_in_the_ledger() {
     let cell = Cell::start().await;
     let line = "echo \"$ESCAPEMENT_RUN_ID|$ESCAPEMENT_SCHEDULED_FOR|$ESCAPEMENT_ATTEMPT|$ESCAPEMENT_IDEMPOTENCY_KEY|\
                 $ESCAPEMENT_FENCING_TOKEN|$ESCAPEMENT_GUARD_KEY|$ESCAPEMENT_DEADLINE|$GREETING\"";
-    let mut told = job("told", "* * * * * *", json!({"exec": {"argv": [], "shell": line, "env": {"GREETING": "hello"}}}));
+    let mut told = job(
+        "told",
+        "* * * * * *",
+        json!({"exec": {"argv": [], "shell": line, "env": {"GREETING": "hello"}}}),
+    );
     told["overlap"] = json!("FORBID");
     let created = cell.api.create(told).await;
     cell.api.create(job("fails", "* * * * * *", shell("echo out of paper >&2; exit 3"))).await;
@@ -46,7 +50,8 @@ async fn an_http_target_gets_the_same_in_headers_and_no_run_starts_before_its_se
     let mut cell = Cell::start().await;
     let target = Receiver::start().await;
     let url = format!("{}/invoices?customer=7", target.url);
-    let http = json!({"http": {"method": "PUT", "url": url, "headers": {"x-team": "billing"}, "body": "{\"a\":1}"}});
+    let http =
+        json!({"http": {"method": "PUT", "url": url, "headers": {"x-team": "billing"}, "body": "{\"a\":1}"}});
     let mut bill = job("bill", "* * * * * *", http);
     bill["overlap"] = json!("ALLOW");
     cell.api.create(bill).await;
@@ -61,13 +66,20 @@ async fn an_http_target_gets_the_same_in_headers_and_no_run_starts_before_its_se
     }
     let received = target.received();
     let request = &received[0];
-    let run = runs.iter().find(|run| run["name"] == request.header("escapement-run-id")).expect("a run of this name");
+    let run = runs
+        .iter()
+        .find(|run| run["name"] == request.header("escapement-run-id"))
+        .expect("a run of this name");
     assert_eq!(request.target, "PUT /invoices?customer=7");
     assert_eq!(request.body.as_ref(), b"{\"a\":1}");
     assert_eq!(request.header("x-team"), "billing");
     assert_eq!(run["token"], request.header("escapement-fencing-token"));
     assert_eq!(run["idempotencyKey"], request.header("escapement-idempotency-key"));
-    assert_eq!(run["idempotencyKey"], request.header("escapement-guard-key"), "runs side by side: each its own guard");
+    assert_eq!(
+        run["idempotencyKey"],
+        request.header("escapement-guard-key"),
+        "runs side by side: each its own guard"
+    );
     assert_eq!(request.header("escapement-attempt"), "1");
     assert_eq!(run["exitStatus"], 200);
 
@@ -91,7 +103,10 @@ async fn forbid_skips_what_would_overlap_and_allow_starts_beside() {
     done.truncate(2);
     assert!(instant(&done[1], "acceptTime") >= instant(&done[0], "finishTime"), "{done:?}");
     let side_by_side = cell.api.wait_for_runs("beside", "SUCCEEDED", 3).await;
-    assert!(instant(&side_by_side[1], "acceptTime") < instant(&side_by_side[0], "finishTime"), "{side_by_side:?}");
+    assert!(
+        instant(&side_by_side[1], "acceptTime") < instant(&side_by_side[0], "finishTime"),
+        "{side_by_side:?}"
+    );
     cell.stop().await;
 }
 
@@ -106,7 +121,10 @@ async fn a_failed_attempt_is_tried_again_with_a_higher_token() {
     let path = format!("/v1/jobs/flaky/runs/{}", run["scheduledFor"].as_str().expect("an instant"));
     let whole = cell.api.get(&path).await.expect("the run");
     let first = &whole["attempts"][0];
-    assert_eq!((&first["attempt"], &first["state"], &first["exitStatus"]), (&json!(1), &json!("FAILED"), &json!(1)));
+    assert_eq!(
+        (&first["attempt"], &first["state"], &first["exitStatus"]),
+        (&json!(1), &json!("FAILED"), &json!(1))
+    );
     assert!(harness::token(first) < harness::token(&whole), "{whole}");
     cell.stop().await;
 }

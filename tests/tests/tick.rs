@@ -16,7 +16,9 @@ async fn one_ticker_leads_and_plans_a_window_ahead() {
     cell.api.create(job("each-second", "* * * * * *", noop())).await;
     let ahead = "SELECT coalesce(extract(epoch FROM max(scheduled_for) - esc_now())::integer, 0) FROM run";
     wait_for(PATIENCE, "rows a window ahead", async || (cell.count(ahead).await >= 60).then_some(())).await;
-    let wrong = cell.count("SELECT count(*) FROM run WHERE term <> (SELECT revision FROM fence WHERE role = 'ticker')").await;
+    let wrong = cell
+        .count("SELECT count(*) FROM run WHERE term <> (SELECT revision FROM fence WHERE role = 'ticker')")
+        .await;
     assert_eq!(wrong, 0, "every row carries the term that planned it");
     cell.stop().await;
 }
@@ -33,7 +35,8 @@ async fn a_job_is_planned_within_a_second_and_each_second_has_one_row() {
         let expected = first + TimeDelta::seconds(i64::try_from(index).expect("few"));
         assert_eq!(instant(run, "scheduledFor"), expected);
     }
-    let doubled = "SELECT count(*) FROM (SELECT 1 FROM run GROUP BY job_id, scheduled_for HAVING count(*) > 1) d";
+    let doubled =
+        "SELECT count(*) FROM (SELECT 1 FROM run GROUP BY job_id, scheduled_for HAVING count(*) > 1) d";
     assert_eq!(cell.count(doubled).await, 0);
     cell.stop().await;
 }

@@ -1,0 +1,70 @@
+//! The local stack as a newcomer meets it: one command, endpoints.json, stop, and the data again.
+
+use serde_json::Value;
+use stack::testkit::TempFolder;
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn dev(arguments: &[&str]) -> Output {
+    let program = stack::dev::Options::for_tests(Path::new(".")).binaries.join("escapement");
+    Command::new(program).arg("dev").args(arguments).output().expect("the command line starts")
+}
+
+fn endpoints(data: &Path) -> Value {
+    let text = std::fs::read(data.join("endpoints.json")).expect("endpoints.json");
+    serde_json::from_slice(&text).expect("JSON")
+}
+
+fn pids(endpoints: &Value) -> Vec<u64> {
+    let lists = ["tickers", "dispatchers", "watchdogs", "agents"];
+    let of_lists = lists.iter().flat_map(|list| endpoints[*list].as_array().cloned().unwrap_or_default());
+    let pids = of_lists.chain([endpoints["registry"].clone(), endpoints.clone()]);
+    pids.map(|process| process["pid"].as_u64().expect("a pid")).collect()
+}
+
+fn alive(pid: u64) -> bool {
+    // A zombie that nobody has reaped yet has ended too.
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    !stat.is_empty() && !stat.contains(") Z ")
+}
+
+#[tokio::test]
+async fn a_detached_stack_says_where_it_is_stops_whole_and_finds_its_data_again() {
+    service::runtime::install_crypto();
+    let folder = TempFolder::create("dev").expect("a folder");
+    let data = folder.path().join("data");
+    let flag = data.display().to_string();
+    let started =
+        dev(&["--detach", "--data", &flag, "--tickers", "2", "--dispatchers", "2", "--agents", "1"]);
+    assert!(started.status.success(), "{}", String::from_utf8_lossy(&started.stderr));
+    let first = endpoints(&data);
+    for (list, count) in [("tickers", 2), ("dispatchers", 2), ("watchdogs", 1), ("agents", 1), ("etcd", 1)] {
+        assert_eq!(first[list].as_array().map(Vec::len), Some(count), "{list} in {first}");
+    }
+    assert!(first["postgres"].as_str().is_some_and(|url| url.starts_with("postgres://")));
+    let pids = pids(&first);
+    assert!(pids.iter().all(|pid| alive(*pid)), "{first}");
+
+    let token =
+        std::fs::read_to_string(first["adminTokenFile"].as_str().expect("a path")).expect("the token");
+    let api = harness::Api::new(first["registry"]["rest"].as_str().expect("an address"), token.trim());
+    let runs = api.wait_for_runs("heartbeat", "SUCCEEDED", 2).await;
+    let oldest = runs[0]["name"].as_str().expect("a name").to_owned();
+
+    let again = dev(&["--detach", "--data", &flag]);
+    assert!(!again.status.success(), "two stacks in one folder");
+    assert!(String::from_utf8_lossy(&again.stderr).contains("already"), "{again:?}");
+
+    let stopped = dev(&["stop", "--data", &flag]);
+    assert!(stopped.status.success(), "{}", String::from_utf8_lossy(&stopped.stderr));
+    assert!(!pids.iter().any(|pid| alive(*pid)), "something still runs");
+    assert!(!data.join("endpoints.json").exists());
+
+    let started = dev(&["--detach", "--data", &flag, "--no-sample-jobs"]);
+    assert!(started.status.success(), "{}", String::from_utf8_lossy(&started.stderr));
+    let second = endpoints(&data);
+    let api = harness::Api::new(second["registry"]["rest"].as_str().expect("an address"), token.trim());
+    let names: Vec<_> = api.runs("heartbeat").await.iter().map(|run| run["name"].clone()).collect();
+    assert!(names.contains(&oldest.clone().into()), "{oldest} is gone from {names:?}");
+    assert!(dev(&["stop", "--data", &flag]).status.success());
+}
