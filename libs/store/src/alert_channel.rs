@@ -74,13 +74,17 @@ pub async fn lock(
 ///
 /// # Errors
 /// [`StoreError::Database`].
-pub async fn hold(tx: &Transaction<'_>, tenant: TenantId, names: &[&str]) -> Result<Vec<String>, StoreError> {
+pub async fn hold(
+    tx: &Transaction<'_>,
+    tenant: TenantId,
+    names: &[&str],
+) -> Result<Vec<Channel>, StoreError> {
     if names.is_empty() {
         return Ok(Vec::new());
     }
     tx.query(sql!("alert_channel/hold.sql"), &[&tenant.0, &names]).await?;
     let rows = tx.query(sql!("alert_channel/find.sql"), &[&tenant.0, &names]).await?;
-    Ok(rows.iter().map(|row| row.get("name")).collect())
+    Ok(rows.iter().map(read).collect())
 }
 
 /// Stores new channels of `tenant`, created at `at`.

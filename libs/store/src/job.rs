@@ -31,6 +31,8 @@ pub struct Stored {
     pub definition: Definition,
     /// Why the planner can't use it, if it can't.
     pub broken: Option<String>,
+    /// The cell's clock when it was read.
+    pub seen_at: DateTime<Utc>,
 }
 
 /// The job of `tenant` with this id (deleted ones too) or else with this name (deleted ones not).
@@ -88,5 +90,6 @@ pub(crate) fn read(row: &Row) -> Result<Stored, StoreError> {
         name: row.get("name"),
         definition: definition.0,
         broken: row.get("broken"),
+        seen_at: row.get("seen_at"),
     })
 }

@@ -1,0 +1,41 @@
+//! What the registry can be told.
+
+use service::config::{Common, Problem, Validate};
+use std::net::SocketAddr;
+
+service::settings! {
+    /// The registry's own settings.
+    pub struct RegistryConfig {
+        /// Where gRPC listens; port 0 takes a free one. REST is on `listen_http`.
+        listen_grpc: SocketAddr = SocketAddr::from(([127, 0, 0, 1], 0)),
+        /// Connections to PostgreSQL at most.
+        database_connections_max: usize = 16,
+        /// How long to wait at start for PostgreSQL and a schema of this release, in milliseconds.
+        database_wait_ms: u64 = 60_000,
+        /// How long a token that was looked up counts without another look, in milliseconds, 1,000 at most: a
+        /// revoked one is refused after that.
+        token_cache_ms: u64 = 1_000,
+        /// A request's size at most, in bytes.
+        request_bytes_max: usize = 8_388_608,
+    }
+}
+
+/// A revoked token is to be refused within a second.
+const TOKEN_CACHE_MS_MAX: u64 = 1_000;
+
+impl Validate for RegistryConfig {
+    fn validate(&self, common: &Common) -> Vec<Problem> {
+        let mut problems: Vec<_> = common.database_url().err().into_iter().collect();
+        if self.token_cache_ms > TOKEN_CACHE_MS_MAX {
+            let message = format!("{}: use at most {TOKEN_CACHE_MS_MAX}", self.token_cache_ms);
+            problems.push(Problem::new("token_cache_ms", message));
+        }
+        if self.database_connections_max == 0 {
+            problems.push(Problem::new("database_connections_max", "0: use at least 1"));
+        }
+        if self.request_bytes_max == 0 {
+            problems.push(Problem::new("request_bytes_max", "0: use at least 1"));
+        }
+        problems
+    }
+}

@@ -1,0 +1,152 @@
+//! Why a call fails, what of it is worth another try, and what the caller is told.
+
+use model::ids::Generation;
+use model::validate::FieldError;
+use rpc::status;
+use std::future::Future;
+use store::{Retry, StoreError};
+use tonic::Status;
+
+/// Tries of a transaction that met a deadlock, or that another one overtook.
+const TRIES_MAX: u32 = 4;
+
+/// Why a call fails.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// Fields are wrong: all of them are named.
+    #[error("{} fields are wrong", .0.len())]
+    Invalid(Vec<FieldError>),
+    /// The tenant has no such thing.
+    #[error("there is no {kind} {name:?}")]
+    NotFound {
+        /// `job`, `channel`, `run`.
+        kind: &'static str,
+        /// As the caller named it.
+        name: String,
+    },
+    /// The tenant has one of that name.
+    #[error("there is a {kind} {name:?} already")]
+    Exists {
+        /// `job`, `channel`.
+        kind: &'static str,
+        /// As the caller named it.
+        name: String,
+    },
+    /// The job was changed since the caller read it.
+    #[error("job {name:?} has generation {stored}, not {expected}")]
+    ChangedSince {
+        /// The job.
+        name: String,
+        /// What the caller read.
+        expected: Generation,
+        /// What is stored.
+        stored: Generation,
+    },
+    /// The channel is named by a job.
+    #[error("channel {channel:?} is named by job {job:?}")]
+    InUse {
+        /// The channel.
+        channel: String,
+        /// One of the jobs that name it.
+        job: String,
+    },
+    /// Somebody else changed what was looked at before the locks were held: look again.
+    #[error("overtaken by another change")]
+    Overtaken,
+    /// The database failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl Failure {
+    fn worth_another_try(&self) -> bool {
+        match self {
+            Self::Overtaken => true,
+            Self::Store(error) => error.retry() == Retry::AtOnce,
+            _ => false,
+        }
+    }
+}
+
+/// The one place where a failure becomes an answer.
+impl From<Failure> for Status {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Invalid(errors) => status::invalid(errors),
+            Failure::NotFound { kind, name } => status::not_found(kind, &name),
+            Failure::Exists { kind, name } => status::already_exists(kind, &name),
+            Failure::ChangedSince { name, expected, stored } => {
+                status::changed_since(&name, expected.0, stored.0)
+            }
+            Failure::InUse { channel, job } => Self::failed_precondition(format!(
+                "job {job:?} names channel {channel:?}: remove it from the job's alert.channels first"
+            )),
+            Failure::Overtaken => {
+                Self::unavailable("other changes of the same jobs were faster each time: try again")
+            }
+            Failure::Store(error) => match error.retry() {
+                Retry::AtOnce | Retry::Later => status::unavailable("PostgreSQL", &error),
+                Retry::Split | Retry::Never => status::internal("talking to PostgreSQL", &error),
+            },
+        }
+    }
+}
+
+/// One wrong field.
+pub fn wrong(field: impl Into<String>, message: impl Into<String>) -> Failure {
+    Failure::Invalid(vec![FieldError::new(field, message)])
+}
+
+/// Does `work`, a whole transaction, again while it meets a deadlock or is overtaken.
+///
+/// # Errors
+/// What the last try met.
+pub async fn retrying<T, F>(mut work: impl FnMut() -> F) -> Result<T, Failure>
+where
+    F: Future<Output = Result<T, Failure>>,
+{
+    let mut tries = 1;
+    loop {
+        match work().await {
+            Err(failure) if failure.worth_another_try() && tries < TRIES_MAX => {
+                tracing::debug!(error = %failure, tries, "Doing a transaction again");
+                tries += 1;
+            }
+            other => return other,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    #[tokio::test]
+    async fn an_overtaken_transaction_is_done_again_and_not_for_ever() {
+        let tries = Cell::new(0);
+        let outcome = retrying(|| async {
+            tries.set(tries.get() + 1);
+            if tries.get() < 3 { Err(Failure::Overtaken) } else { Ok(tries.get()) }
+        });
+        assert!(matches!(outcome.await, Ok(3)));
+        tries.set(0);
+        let outcome = retrying(|| async {
+            tries.set(tries.get() + 1);
+            Err::<(), _>(Failure::Overtaken)
+        });
+        assert!(matches!(outcome.await, Err(Failure::Overtaken)));
+        assert_eq!(tries.get(), TRIES_MAX);
+    }
+
+    #[tokio::test]
+    async fn a_wrong_field_is_wrong_the_first_time() {
+        let tries = Cell::new(0);
+        let outcome = retrying(|| async {
+            tries.set(tries.get() + 1);
+            Err::<(), _>(wrong("schedule", "is odd"))
+        });
+        assert!(matches!(outcome.await, Err(Failure::Invalid(_))));
+        assert_eq!(tries.get(), 1);
+    }
+}

@@ -1,0 +1,223 @@
+//! Jobs: create, get, list, update, delete.
+//!
+//! Each call is one transaction, or nothing. A create or delete whose answer was lost may be repeated: it is told that
+//! the job exists, or is gone.
+
+use crate::audit;
+use crate::definition;
+use crate::failure::{Failure, retrying};
+use crate::registry::Registry;
+use crate::{apply, channels, page};
+use model::ids::Generation;
+use model::validate::FieldError;
+use rpc::auth::{Caller, Role};
+use rpc::convert::job::Written;
+use rpc::v1;
+use rpc::v1::job_service_server::JobService;
+use store::job::{self, Stored};
+use store::{Store, alert_channel, job_change};
+use tonic::{Request, Response, Status};
+
+#[tonic::async_trait]
+impl JobService for Registry {
+    async fn create_job(&self, request: Request<v1::CreateJobRequest>) -> Result<Response<v1::Job>, Status> {
+        let caller = Caller::of(&request, Role::Editor)?.clone();
+        let job = given(request.into_inner().job)?;
+        let read = definition::read(&job);
+        let channels = job.alert.map(|alert| alert.channels).unwrap_or_default();
+        let created = retrying(|| create(&self.store, &caller, &read, &channels)).await?;
+        tracing::info!(job.name = %created.name, job.id = %created.id, actor = caller.token_name, "Created a job");
+        Ok(Response::new(definition::message(&created)))
+    }
+
+    async fn get_job(&self, request: Request<v1::GetJobRequest>) -> Result<Response<v1::Job>, Status> {
+        let caller = Caller::of(&request, Role::Viewer)?.clone();
+        let job = find(&self.store, &caller, &request.into_inner().job).await?;
+        Ok(Response::new(definition::message(&job)))
+    }
+
+    async fn list_jobs(
+        &self,
+        request: Request<v1::ListJobsRequest>,
+    ) -> Result<Response<v1::ListJobsResponse>, Status> {
+        let caller = Caller::of(&request, Role::Viewer)?.clone();
+        let request = request.into_inner();
+        Ok(Response::new(list(&self.store, &caller, &request).await?))
+    }
+
+    async fn update_job(&self, request: Request<v1::UpdateJobRequest>) -> Result<Response<v1::Job>, Status> {
+        let caller = Caller::of(&request, Role::Editor)?.clone();
+        let v1::UpdateJobRequest { name, job } = request.into_inner();
+        let mut job = given(job)?;
+        let found = find(&self.store, &caller, &name).await?;
+        if job.name.is_empty() {
+            job.name.clone_from(&found.name);
+        }
+        let read = definition::read(&job);
+        let channels = job.alert.map(|alert| alert.channels).unwrap_or_default();
+        let updated = retrying(|| update(&self.store, &caller, &found, &read, &channels)).await?;
+        tracing::info!(
+            job.name = %updated.name, job.id = %updated.id, job.generation = updated.generation.0,
+            actor = caller.token_name, "Updated a job"
+        );
+        Ok(Response::new(definition::message(&updated)))
+    }
+
+    async fn delete_job(&self, request: Request<v1::DeleteJobRequest>) -> Result<Response<()>, Status> {
+        let caller = Caller::of(&request, Role::Editor)?.clone();
+        let found = find(&self.store, &caller, &request.into_inner().job).await?;
+        let deleted = retrying(|| delete(&self.store, &caller, &found)).await?;
+        tracing::info!(
+            job.name = %found.name, job.id = %found.id, runs.removed = deleted.removed.len(),
+            runs.cancelled = deleted.cancelled.len(), actor = caller.token_name, "Deleted a job"
+        );
+        Ok(Response::new(()))
+    }
+}
+
+fn given(job: Option<v1::Job>) -> Result<v1::Job, Failure> {
+    job.ok_or_else(|| crate::failure::wrong("job", "is missing: give the job's definition"))
+}
+
+/// The caller's job of this name or id, unless it was deleted.
+async fn find(store: &Store, caller: &Caller, name_or_id: &str) -> Result<Stored, Failure> {
+    let found = find_or_deleted(store, caller, name_or_id).await?;
+    if found.deleted_at.is_none() { Ok(found) } else { Err(not_found(name_or_id)) }
+}
+
+/// The caller's job of this name or id; by its id also when it was deleted.
+///
+/// # Errors
+/// [`Failure::NotFound`], the same whether another tenant has such a job or nobody.
+pub async fn find_or_deleted(store: &Store, caller: &Caller, name_or_id: &str) -> Result<Stored, Failure> {
+    if name_or_id.contains('\0') {
+        return Err(not_found(name_or_id)); // PostgreSQL refuses such a text
+    }
+    let found = job::find(store, caller.tenant_id, name_or_id).await?;
+    found.ok_or_else(|| not_found(name_or_id))
+}
+
+fn not_found(name_or_id: &str) -> Failure {
+    Failure::NotFound { kind: "job", name: name_or_id.to_owned() }
+}
+
+async fn list(
+    store: &Store,
+    caller: &Caller,
+    request: &v1::ListJobsRequest,
+) -> Result<v1::ListJobsResponse, Failure> {
+    let size = page::size(request.page_size)?;
+    let after = page::last_key(&request.page_token)?.unwrap_or_default();
+    let mut jobs = job::page(store, caller.tenant_id, &after, size as i64 + 1).await?;
+    let next_page_token = page::cut(&mut jobs, size).map(|last| page::token(&last.name)).unwrap_or_default();
+    Ok(v1::ListJobsResponse { jobs: jobs.iter().map(definition::message).collect(), next_page_token })
+}
+
+async fn create(
+    store: &Store,
+    caller: &Caller,
+    read: &Result<Written, Vec<FieldError>>,
+    channels: &[String],
+) -> Result<Stored, Failure> {
+    let mut client = store.client("create a job").await?;
+    let tx = client.begin("create a job").await?;
+    let written = with_known_channels(&tx, caller, read, channels).await?;
+    let at = job_change::now(&tx).await?;
+    let new = apply::new_job(written, at);
+    let id = new.id;
+    let created = job_change::create(&tx, caller.tenant_id, at, &caller.token_name, &[new]).await;
+    created.map_err(|error| name_taken(error, &written.name))?;
+    let event = audit::job_created(&written.name, id, &written.definition);
+    store::audit::record(&tx, caller.tenant_id, &caller.token_name, &[event]).await?;
+    tx.commit().await?;
+    Ok(Stored {
+        id,
+        tenant: caller.tenant_id,
+        generation: Generation::FIRST,
+        created_at: at,
+        updated_at: at,
+        deleted_at: None,
+        name: written.name.clone(),
+        definition: written.definition.clone(),
+        broken: None,
+        seen_at: at,
+    })
+}
+
+async fn update(
+    store: &Store,
+    caller: &Caller,
+    found: &Stored,
+    read: &Result<Written, Vec<FieldError>>,
+    channels: &[String],
+) -> Result<Stored, Failure> {
+    let mut client = store.client("update a job").await?;
+    let tx = client.begin("update a job").await?;
+    let locked = job_change::lock(&tx, &[found.id]).await?;
+    let job = still_there(locked.jobs, found)?;
+    let written = with_known_channels(&tx, caller, read, channels).await?;
+    if let Some(expected) = written.generation.filter(|expected| *expected != job.generation) {
+        return Err(Failure::ChangedSince { name: job.name, expected, stored: job.generation });
+    }
+    let Some(change) = apply::change(&job, written, locked.at) else { return Ok(job) };
+    let generation = change.generation;
+    let changed = job_change::change(&tx, locked.at, &caller.token_name, &[change]).await;
+    changed.map_err(|error| name_taken(error, &written.name))?;
+    let event = audit::job_changed(&job, written, generation);
+    store::audit::record(&tx, caller.tenant_id, &caller.token_name, &[event]).await?;
+    tx.commit().await?;
+    Ok(Stored {
+        generation,
+        updated_at: locked.at,
+        name: written.name.clone(),
+        definition: written.definition.clone(),
+        broken: None,
+        seen_at: locked.at,
+        ..job
+    })
+}
+
+async fn delete(store: &Store, caller: &Caller, found: &Stored) -> Result<job_change::Deleted, Failure> {
+    let mut client = store.client("delete a job").await?;
+    let tx = client.begin("delete a job").await?;
+    let locked = job_change::lock(&tx, &[found.id]).await?;
+    let job = still_there(locked.jobs, found)?;
+    let deleted = job_change::delete(&tx, locked.at, &caller.token_name, &job).await?;
+    let event = audit::job_deleted(&job);
+    store::audit::record(&tx, caller.tenant_id, &caller.token_name, &[event]).await?;
+    tx.commit().await?;
+    Ok(deleted)
+}
+
+/// The locked job, which somebody may have deleted since it was found.
+fn still_there(locked: Vec<Stored>, found: &Stored) -> Result<Stored, Failure> {
+    let job = locked.into_iter().find(|job| job.id == found.id && job.deleted_at.is_none());
+    job.ok_or_else(|| not_found(&found.name))
+}
+
+/// What was written, if nothing is wrong with it and every channel that it names is there; those stay there until the
+/// transaction ends.
+async fn with_known_channels<'a>(
+    tx: &store::Transaction<'_>,
+    caller: &Caller,
+    read: &'a Result<Written, Vec<FieldError>>,
+    channels: &[String],
+) -> Result<&'a Written, Failure> {
+    let names = channels.iter().map(String::as_str).filter(|name| !name.contains('\0'));
+    let known = alert_channel::hold(tx, caller.tenant_id, &names.collect::<Vec<_>>()).await?;
+    let unknown = channels::unknown("", channels, |name| known.iter().any(|known| known.name == name));
+    match read {
+        Ok(written) if unknown.is_empty() => Ok(written),
+        Ok(_) => Err(Failure::Invalid(unknown)),
+        Err(errors) => Err(Failure::Invalid(errors.iter().cloned().chain(unknown).collect())),
+    }
+}
+
+/// The failure of a write that stores jobs' names.
+fn name_taken(error: store::StoreError, name: &str) -> Failure {
+    if error.violates(job_change::NAME_TAKEN) {
+        Failure::Exists { kind: "job", name: name.to_owned() }
+    } else {
+        error.into()
+    }
+}

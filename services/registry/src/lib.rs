@@ -1,0 +1,86 @@
+//! The registry: the API that people and programs live in.
+//!
+//! Owns the definitions' way in and the history's way out. Invariants: gRPC and REST are one set of routes, with the
+//! same validation, roles, audit and errors; each call that changes something is one transaction with its audit event;
+//! every look-up is within the caller's tenant. Stateless: any number of registries may run.
+//!
+//! What it does not do: plan, release or judge. It moves the cursors of those who do.
+
+mod apply;
+mod audit;
+mod auth;
+mod channels;
+mod config;
+mod definition;
+mod failure;
+mod jobs;
+mod metrics;
+mod page;
+mod probe;
+mod registry;
+mod rest;
+mod runs;
+mod status;
+
+pub use config::RegistryConfig;
+
+use registry::Limits;
+use secrecy::ExposeSecret;
+use service::config::{Common, Problem};
+use service::runtime::{BoxError, Context};
+use service::shutdown::Drain;
+use std::time::Duration;
+use store::{Settings, Store, clock};
+use tokio_stream::wrappers::TcpListenerStream;
+
+/// Runs the registry until it is told to stop: binds its ports, waits for the database, answers, and finishes the
+/// requests in flight.
+///
+/// # Errors
+/// When a port can't be bound, or the database or its schema is not there in time.
+pub async fn run(context: Context<RegistryConfig>) -> Result<(), BoxError> {
+    let store = Store::new(store_settings(&context.common, &context.settings)?)?;
+    let limits = Limits {
+        token_cache: Duration::from_millis(context.settings.token_cache_ms),
+        request_bytes_max: context.settings.request_bytes_max,
+    };
+    let database = context.health.condition("database");
+    let routes = registry::routes(&store, limits, metrics::Metrics::new()).await?;
+    let listener = context.listen("listen_grpc", context.settings.listen_grpc).await?;
+    let grpc = listener.local_addr()?;
+    let http = context.serve_http(rest::router(routes.clone())?).await?;
+
+    let limit = Duration::from_millis(context.settings.database_wait_ms);
+    let ready = context.shutdown.run_until_cancelled(clock::wait_until_ready(&store, limit)).await;
+    let Some(ready) = ready else { return Ok(()) };
+    ready?;
+    database.met();
+    let probe = tokio::spawn(probe::run(store.clone(), database, context.shutdown.clone()));
+    let rest = format!("http://{}", http.address);
+    context.publish(serde_json::json!({ "http": rest, "rest": rest, "grpc": format!("http://{grpc}") }))?;
+    tracing::info!(listen.rest = rest, listen.grpc = %grpc, "Ready");
+
+    let stopping = context.shutdown.clone();
+    let server = tonic::transport::Server::builder()
+        .add_routes(routes)
+        .serve_with_incoming_shutdown(TcpListenerStream::new(listener), stopping.cancelled_owned());
+    let mut server = tokio::spawn(server);
+    tokio::select! {
+        () = context.shutdown.cancelled() => {}
+        ended = &mut server => return Ok(ended??),
+    }
+    context.health.drain();
+    let drain = Drain::within(context.common.drain());
+    let _ = drain.stage("gRPC requests in flight", async { drop(server.await) }).await;
+    let _ = drain.stage("REST requests in flight", async { drop(http.stop().await) }).await;
+    let _ = drain.stage("database probe", async { drop(probe.await) }).await;
+    store.close();
+    Ok(())
+}
+
+fn store_settings(common: &Common, own: &RegistryConfig) -> Result<Settings, BoxError> {
+    let url = common.database_url().map_err(|problem: Problem| service::runtime::misconfigured(problem))?;
+    let mut settings = Settings::new(url.expose_secret(), common.cell.as_str(), "escapement-registry");
+    settings.connections_max = own.database_connections_max;
+    Ok(settings)
+}

@@ -1,0 +1,17 @@
+//! REST: the contract's paths through the gateway, onto the same routes as gRPC, and the document that describes them.
+
+use axum::Router;
+use axum::response::Json;
+use axum::routing::get;
+use rpc::transcode::{Gateway, GatewayError};
+use tonic::service::Routes;
+
+/// The paths of the contract and `/openapi.json`.
+///
+/// # Errors
+/// When the contract's rules can't be served, which a test of `rpc` excludes.
+pub fn router(routes: Routes) -> Result<Router, GatewayError> {
+    let document = rpc::openapi::document()?;
+    let describe = get(move || async move { Json(document) });
+    Ok(Gateway::new(routes)?.router().route("/openapi.json", describe))
+}
