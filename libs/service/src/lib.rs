@@ -5,6 +5,7 @@
 //! has let go of everything. Deliberately knows no database, no etcd and no API: those belong to the services.
 
 pub mod config;
+pub mod egress;
 pub mod endpoints;
 pub mod health;
 pub mod runtime;

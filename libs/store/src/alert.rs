@@ -2,12 +2,13 @@
 //!
 //! Written by the leading watchdog only, in transactions that hold its fence.
 
-use crate::{StoreError, Transaction, sql};
+use crate::{Store, StoreError, Transaction, sql};
 use chrono::{DateTime, Utc};
 use model::alert::{Cause, Kind};
 use model::ids::{JobId, TenantId};
 use model::policy::UnknownName;
 use std::collections::BTreeMap;
+use std::time::Duration;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
@@ -100,17 +101,14 @@ pub async fn raise(
 ///
 /// # Errors
 /// [`StoreError::Database`]; [`StoreError::Corrupt`] when a cause is unknown to this version.
-pub async fn recovered(
-    tx: &Transaction<'_>,
-    kind: Kind,
-    limit: i64,
-) -> Result<Vec<Recovered>, StoreError> {
+pub async fn recovered(tx: &Transaction<'_>, kind: Kind, limit: i64) -> Result<Vec<Recovered>, StoreError> {
     let rows = tx.query(sql!("alert/recovered.sql"), &[&kind.as_str(), &limit]).await?;
     rows.iter().map(read).collect()
 }
 
 fn read(row: &Row) -> Result<Recovered, StoreError> {
-    let unknown = |error: UnknownName| StoreError::Corrupt { what: "alert.cause", problem: error.to_string() };
+    let unknown =
+        |error: UnknownName| StoreError::Corrupt { what: "alert.cause", problem: error.to_string() };
     let resolution = match row.get("resolution") {
         "SUCCEEDED" => Resolution::Succeeded,
         "JOB_DELETED" => Resolution::JobDeleted,
@@ -143,4 +141,18 @@ pub async fn resolve(
 ) -> Result<BTreeMap<Uuid, DateTime<Utc>>, StoreError> {
     let rows = tx.query(sql!("alert/resolve.sql"), &[&alerts]).await?;
     Ok(rows.iter().map(|row| (row.get("id"), row.get("resolved_at"))).collect())
+}
+
+/// How long no ticker has finished a cycle; none when there never was one.
+///
+/// # Errors
+/// [`StoreError`] when the database can't be asked.
+pub async fn ticker_silence(store: &Store) -> Result<Option<Duration>, StoreError> {
+    let operation = "look for the ticker's last cycle";
+    let client = store.client(operation).await?;
+    let rows = client.query(operation, sql!("alert/ticker_silence.sql"), &[]).await?;
+    Ok(rows.first().and_then(|row| {
+        let last: DateTime<Utc> = row.get::<_, Option<_>>("last_cycle_at")?;
+        (row.get::<_, DateTime<Utc>>("at") - last).to_std().ok()
+    }))
 }

@@ -122,15 +122,12 @@ pub async fn read(tx: &Transaction<'_>, locked: &Locked) -> Result<Due, StoreErr
     let jobs: Vec<_> = locked.jobs.iter().map(|job| job.0).collect();
     let (rest_jobs, throughs): (Vec<_>, Vec<_>) =
         locked.rests.iter().map(|(job, through)| (job.0, *through)).unzip();
-    let (clock, rows) = try_join(
-        tx.query_prepared(&clock, &[]),
-        tx.query_prepared(&read, &[&jobs, &rest_jobs, &throughs]),
-    )
-    .await?;
-    let clock = clock.first().ok_or_else(|| StoreError::Corrupt {
-        what: "ledger_floor",
-        problem: "has no row".to_owned(),
-    })?;
+    let (clock, rows) =
+        try_join(tx.query_prepared(&clock, &[]), tx.query_prepared(&read, &[&jobs, &rest_jobs, &throughs]))
+            .await?;
+    let clock = clock
+        .first()
+        .ok_or_else(|| StoreError::Corrupt { what: "ledger_floor", problem: "has no row".to_owned() })?;
     let mut cursors: Vec<Cursor> = Vec::new();
     for row in &rows {
         let (job_id, through) = (JobId(row.get("job_id")), row.get("through"));

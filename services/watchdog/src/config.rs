@@ -1,0 +1,90 @@
+//! What the watchdog can be told, and what must hold between its settings.
+
+use service::config::{Common, Problem, Validate};
+use service::egress::Policy;
+use std::time::Duration;
+
+service::settings! {
+    /// The watchdog's settings.
+    pub struct WatchdogConfig {
+        /// How often it looks for occurrences to judge and for alerts that have recovered, in milliseconds.
+        check_every_ms: u64 = 1_000,
+        /// Jobs that one transaction judges at most.
+        check_jobs_max: u32 = 500,
+        /// Occurrences that one transaction judges at most.
+        check_occurrences_max: u32 = 10_000,
+        /// How long etcd keeps its leadership without a sign of life, in milliseconds: whole seconds, at least 5,000.
+        election_lease_ms: u64 = 5_000,
+        /// Deliveries that are being sent at most.
+        deliveries_max: u32 = 32,
+        /// Deliveries to one channel that are being sent at most.
+        deliveries_per_channel_max: u32 = 4,
+        /// How long a receiver may take to answer, in milliseconds.
+        delivery_timeout_ms: u64 = 10_000,
+        /// The wait before a delivery's second try, in milliseconds; doubled for each further one.
+        delivery_backoff_ms: u64 = 5_000,
+        /// The longest wait between two tries, in milliseconds.
+        delivery_backoff_max_ms: u64 = 3_600_000,
+        /// A delivery older than this is given up, in milliseconds.
+        delivery_give_up_ms: u64 = 259_200_000,
+        /// Webhooks may lead to this machine.
+        allow_loopback: bool = false,
+        /// Webhooks may lead to private networks.
+        allow_private: bool = false,
+        /// Webhooks may lead to link-local networks, where clouds keep their machines' credentials.
+        allow_link_local: bool = false,
+    }
+}
+
+impl WatchdogConfig {
+    /// Where webhooks may lead.
+    pub fn egress(&self) -> Policy {
+        Policy {
+            loopback: self.allow_loopback,
+            private: self.allow_private,
+            link_local: self.allow_link_local,
+        }
+    }
+
+    /// How long etcd keeps the leadership.
+    pub fn election_lease(&self) -> Duration {
+        Duration::from_millis(self.election_lease_ms)
+    }
+}
+
+impl Validate for WatchdogConfig {
+    fn validate(&self, common: &Common) -> Vec<Problem> {
+        let mut problems: Vec<_> = common.database_url().err().into_iter().collect();
+        let mut least = |setting: &'static str, value: u64, least: u64| {
+            if value < least {
+                problems.push(Problem::new(setting, format!("{value}: use at least {least}")));
+            }
+        };
+        least("check_every_ms", self.check_every_ms, 10);
+        least("check_jobs_max", self.check_jobs_max.into(), 1);
+        least("check_occurrences_max", self.check_occurrences_max.into(), 1);
+        least("election_lease_ms", self.election_lease_ms, 5_000);
+        least("deliveries_max", self.deliveries_max.into(), 1);
+        least("deliveries_per_channel_max", self.deliveries_per_channel_max.into(), 1);
+        least("delivery_timeout_ms", self.delivery_timeout_ms, 100);
+        least("delivery_backoff_ms", self.delivery_backoff_ms, 1);
+        least("delivery_backoff_max_ms", self.delivery_backoff_max_ms, self.delivery_backoff_ms);
+        problems
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_wrong_setting_is_named() {
+        let config =
+            WatchdogConfig { check_every_ms: 0, delivery_backoff_max_ms: 1, ..WatchdogConfig::default() };
+        let problems = config.validate(&Common::default());
+        let text = format!("{problems:?}");
+        for setting in ["database_url", "check_every_ms", "delivery_backoff_max_ms"] {
+            assert!(text.contains(setting), "{setting} is missing in {text}");
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! Leading: campaigns, raises the fence, and checks every second for as long as it may trust its leadership.
+//!
+//! Invariant: nothing is judged before the fence names this leadership, and nothing after its lease is no longer
+//! trusted; what a frozen leader would still write is refused by the fence. A database that can't be reached ends
+//! no leadership: no other watchdog could write either.
+
+use crate::check::{self, Limits};
+use crate::metrics::Metrics;
+use election::{Candidate, Leadership, Role};
+use model::ids::HolderId;
+use service::health::Beat;
+use service::runtime::chain;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use store::fence::{self, Raised, Term};
+use store::{Store, StoreError, alert};
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+/// How long a failed step of leading waits before it is tried again.
+const AGAIN_AFTER: Duration = Duration::from_secs(1);
+
+/// A ticker that finished no cycle for so long is reported.
+const TICKER_SILENT_LIMIT: Duration = Duration::from_secs(15);
+
+/// What leading works with.
+pub struct Lead {
+    /// Where it judges.
+    pub store: Store,
+    /// Where it campaigns.
+    pub etcd: election::Client,
+    /// As whom.
+    pub candidate: Candidate,
+    /// How much one transaction takes on.
+    pub limits: Limits,
+    /// How often it checks.
+    pub every: Duration,
+    /// Tells the delivery loop that something was put into the outbox.
+    pub poke: Arc<Notify>,
+    /// Where it counts.
+    pub metrics: Metrics,
+}
+
+/// Why a leadership ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// We are to stop.
+    Shutdown,
+    /// Its lease can no longer be trusted.
+    Lost,
+    /// The fence names another one.
+    Fenced,
+}
+
+impl Lead {
+    /// Campaigns and leads, again and again, until `shutdown`.
+    ///
+    /// # Errors
+    /// When etcd will never let us campaign.
+    pub async fn run(self, beat: Beat, shutdown: CancellationToken) -> Result<(), election::ElectionError> {
+        debug_assert_eq!(self.candidate.role, Role::Watchdog);
+        while !shutdown.is_cancelled() {
+            self.metrics.leads(false);
+            let Some(leadership) = self.campaign(&beat, &shutdown).await? else { break };
+            let term = Term {
+                role: fence::Role::Watchdog,
+                revision: leadership.revision(),
+                holder: HolderId(leadership.uuid()),
+            };
+            let end = self.lead(term, &leadership, &beat, &shutdown).await;
+            tracing::info!(term = term.revision, end = ?end, "No longer leading");
+            if let Err(error) = leadership.resign().await {
+                tracing::warn!(
+                    term = term.revision,
+                    error = chain(&error),
+                    "Resigning failed; the lease ends it"
+                );
+            }
+            if end == End::Fenced {
+                pause(AGAIN_AFTER, &shutdown).await;
+            }
+        }
+        self.metrics.leads(false);
+        beat.done();
+        Ok(())
+    }
+
+    async fn campaign(
+        &self,
+        beat: &Beat,
+        shutdown: &CancellationToken,
+    ) -> Result<Option<Leadership>, election::ElectionError> {
+        let campaign = election::campaign(&self.etcd, &self.candidate, shutdown.clone());
+        tokio::pin!(campaign);
+        loop {
+            // A stand-by waits for as long as another one leads: that is no loop that stands still.
+            beat.beat();
+            tokio::select! {
+                won = &mut campaign => return won,
+                () = tokio::time::sleep(AGAIN_AFTER) => {}
+            }
+        }
+    }
+
+    async fn lead(
+        &self,
+        term: Term,
+        leadership: &Leadership,
+        beat: &Beat,
+        shutdown: &CancellationToken,
+    ) -> End {
+        if let Some(end) = self.raise(term, leadership, beat, shutdown).await {
+            return end;
+        }
+        self.metrics.leads(true);
+        tracing::info!(term = term.revision, "Leading");
+        let mut ticker_was_silent = false;
+        loop {
+            beat.beat();
+            let began = Instant::now();
+            match check::run_once(&self.store, term, self.limits, || leadership.valid_for().is_some()).await {
+                Ok(summary) => {
+                    self.metrics.cycle(began.elapsed(), summary);
+                    if summary.deliveries > 0 {
+                        self.poke.notify_one();
+                    }
+                    if summary.more && !shutdown.is_cancelled() && leadership.valid_for().is_some() {
+                        continue;
+                    }
+                }
+                Err(error @ StoreError::Fenced { .. }) => {
+                    tracing::error!(
+                        term = term.revision,
+                        error = chain(&error),
+                        "Deposed: the fence refused a write"
+                    );
+                    return End::Fenced;
+                }
+                Err(error) => {
+                    self.metrics.cycle_failed();
+                    tracing::error!(
+                        term = term.revision,
+                        error = chain(&error),
+                        "A check failed; trying again"
+                    );
+                }
+            }
+            self.watch_ticker(&mut ticker_was_silent).await;
+            tokio::select! {
+                biased;
+                () = shutdown.cancelled() => return End::Shutdown,
+                () = leadership.lost() => return End::Lost,
+                () = tokio::time::sleep(self.every.saturating_sub(began.elapsed())) => {}
+            }
+        }
+    }
+
+    /// Raises the fence, however long the database is away; some end when the leadership ends before that.
+    async fn raise(
+        &self,
+        term: Term,
+        leadership: &Leadership,
+        beat: &Beat,
+        shutdown: &CancellationToken,
+    ) -> Option<End> {
+        loop {
+            beat.beat();
+            match fence::raise(&self.store, term).await {
+                Ok(Raised::Held) => return None,
+                Ok(refused) => {
+                    tracing::error!(
+                        term = term.revision,
+                        refused = ?refused,
+                        "The fence can't be raised to this leadership. If etcd was rebuilt, its revisions begin anew: the \
+                         fence must be reset by hand"
+                    );
+                    return Some(End::Fenced);
+                }
+                Err(error) => {
+                    tracing::error!(
+                        term = term.revision,
+                        error = chain(&error),
+                        "Raising the fence failed; trying again"
+                    );
+                }
+            }
+            tokio::select! {
+                biased;
+                () = shutdown.cancelled() => return Some(End::Shutdown),
+                () = leadership.lost() => return Some(End::Lost),
+                () = tokio::time::sleep(AGAIN_AFTER) => {}
+            }
+        }
+    }
+
+    /// Reports, once, that no ticker works, and that one does again.
+    async fn watch_ticker(&self, was_silent: &mut bool) {
+        let Ok(Some(silent)) = alert::ticker_silence(&self.store).await else { return };
+        self.metrics.ticker_silent(silent);
+        let is_silent = silent > TICKER_SILENT_LIMIT;
+        match (is_silent, *was_silent) {
+            (true, false) => {
+                tracing::error!(
+                    silent_ms = silent.as_millis() as u64,
+                    "No ticker has finished a cycle for a while"
+                );
+            }
+            (false, true) => tracing::info!("A ticker finishes cycles again"),
+            _ => {}
+        }
+        *was_silent = is_silent;
+    }
+}
+
+async fn pause(time: Duration, shutdown: &CancellationToken) {
+    tokio::select! {
+        () = shutdown.cancelled() => {}
+        () = tokio::time::sleep(time) => {}
+    }
+}

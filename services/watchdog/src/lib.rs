@@ -1,0 +1,148 @@
+//! The watchdog: notices, by itself, what should have succeeded and did not, and tells the people on call.
+//!
+//! One of the watchdogs leads and checks ([`lead`], [`check`]); all of them deliver ([`deliver`]). What should have
+//! happened is worked out from the definitions ([`walk`]), never from what the ticker wrote, so that a ticker which
+//! stands still is noticed like any other failure. It starts, repairs and cancels nothing.
+
+pub mod check;
+mod config;
+pub mod deliver;
+mod lead;
+mod message;
+mod metrics;
+pub mod walk;
+pub mod webhook;
+
+pub use config::WatchdogConfig;
+pub use lead::Lead;
+pub use metrics::Metrics;
+
+use check::Limits;
+use deliver::{Deliverer, Patience};
+use election::{Candidate, ElectionError, Role};
+use secrecy::ExposeSecret;
+use service::egress::{Egress, EgressError};
+use service::runtime::{Context, RuntimeError};
+use std::sync::Arc;
+use std::time::Duration;
+use store::{Store, StoreError, clock};
+use tokio::sync::Notify;
+
+/// How long PostgreSQL and etcd may take to be there at the start.
+const START_LIMIT: Duration = Duration::from_secs(60);
+
+/// A loop that has not turned for this long makes the process unhealthy: longer than a cycle with slow statements.
+const STUCK_LIMIT: Duration = Duration::from_secs(120);
+
+/// Why the watchdog can't run.
+#[derive(Debug, thiserror::Error)]
+pub enum WatchdogError {
+    /// The configuration is wrong.
+    #[error(transparent)]
+    Config(#[from] service::config::ConfigError),
+    /// The frame around it failed.
+    #[error(transparent)]
+    Runtime(#[from] RuntimeError),
+    /// The database is not usable.
+    #[error("PostgreSQL is not usable")]
+    Store(#[source] StoreError),
+    /// etcd is not usable.
+    #[error("etcd is not usable")]
+    Election(#[source] ElectionError),
+    /// No request can be sent.
+    #[error("no webhook can be sent")]
+    Egress(#[source] EgressError),
+}
+
+/// Watches until the process is to stop.
+///
+/// # Errors
+/// [`WatchdogError`] when it can't start, or when etcd refuses it for good.
+pub async fn run(context: Context<WatchdogConfig>) -> Result<(), WatchdogError> {
+    let (settings, shutdown) = (&context.settings, &context.shutdown);
+    let database = context.health.condition("database");
+    let etcd_ready = context.health.condition("etcd");
+    let server = context.serve_http(Default::default()).await?;
+    let http = format!("http://{}", server.address);
+    let store = open_store(&context)?;
+    let egress = Egress::new(settings.egress(), concat!("escapement-watchdog/", env!("CARGO_PKG_VERSION")))
+        .map_err(WatchdogError::Egress)?;
+    clock::wait_until_ready(&store, START_LIMIT).await.map_err(WatchdogError::Store)?;
+    database.met();
+    let etcd = connect_etcd(&context).await?;
+    etcd_ready.met();
+    let (metrics, poke) = (Metrics::new(), Arc::new(Notify::new()));
+    let deliverer = Deliverer {
+        store: store.clone(),
+        egress,
+        patience: Patience::of(settings),
+        in_flight_max: settings.deliveries_max as usize,
+        per_channel_max: settings.deliveries_per_channel_max as usize,
+        poke: poke.clone(),
+        metrics: metrics.clone(),
+    };
+    let lead = Lead {
+        store: store.clone(),
+        etcd,
+        candidate: candidate(&context, http.clone()),
+        limits: Limits {
+            jobs: settings.check_jobs_max.into(),
+            occurrences: settings.check_occurrences_max as usize,
+        },
+        every: Duration::from_millis(settings.check_every_ms),
+        poke,
+        metrics,
+    };
+    context.publish(serde_json::json!({ "http": http }))?;
+    let health = &context.health;
+    let delivering =
+        tokio::spawn(deliverer.run(health.watch("deliver", STUCK_LIMIT), database, shutdown.clone()));
+    let led = lead.run(health.watch("check", STUCK_LIMIT), shutdown.clone()).await;
+    health.drain();
+    // When etcd refused us the delivery loop still runs: it ends with us.
+    shutdown.cancel();
+    if delivering.await.is_err() {
+        tracing::error!("The delivery loop panicked");
+    }
+    store.close();
+    led.map_err(WatchdogError::Election)
+}
+
+fn open_store(context: &Context<WatchdogConfig>) -> Result<Store, WatchdogError> {
+    let url = context.common.database_url().map_err(service::runtime::misconfigured)?;
+    let settings =
+        store::Settings::new(url.expose_secret(), context.common.cell.as_str(), "escapement-watchdog");
+    Store::new(settings).map_err(WatchdogError::Store)
+}
+
+async fn connect_etcd(context: &Context<WatchdogConfig>) -> Result<election::Client, WatchdogError> {
+    let common = &context.common;
+    let credentials = common.etcd_user.clone().zip(common.etcd_password.clone());
+    let config = election::Config {
+        endpoints: common.etcd_endpoints.to_vec(),
+        cell: common.cell.clone(),
+        lease_ttl: context.settings.election_lease(),
+        credentials: credentials.map(|(user, password)| election::Credentials { user, password }),
+    };
+    let began = std::time::Instant::now();
+    loop {
+        match election::Client::connect(&config).await {
+            Ok(client) => return Ok(client),
+            Err(error) if error.is_doubt() && began.elapsed() < START_LIMIT => {
+                tracing::warn!(error = service::runtime::chain(&error), "etcd does not answer; trying again");
+                tokio::time::sleep(Duration::from_millis(500)).await;
+            }
+            Err(error) => return Err(WatchdogError::Election(error)),
+        }
+    }
+}
+
+fn candidate(context: &Context<WatchdogConfig>, http: String) -> Candidate {
+    Candidate {
+        role: Role::Watchdog,
+        name: context.common.name.clone(),
+        uuid: uuid::Uuid::new_v4(),
+        pid: std::process::id(),
+        http,
+    }
+}

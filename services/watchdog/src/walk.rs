@@ -1,0 +1,229 @@
+//! What should have succeeded: a job's occurrences from its cursor on, by the definitions in force at each.
+//!
+//! Pure. Invariant: each occurrence of a watched definition is expected exactly once over all walks of a job's
+//! cursors, in order, and none before its judgement is due. What did happen is not looked at here.
+
+use chrono::{DateTime, Duration, Utc};
+use model::job::Definition;
+use schedule::{Schedule, Spec};
+use store::watch_cursor::{Advance, Cursor, Rest, Revision};
+
+/// Judged this long after the deadline, so that a success which was reported in time has been committed.
+pub const SETTLE: Duration = Duration::seconds(3);
+
+/// How long a definition that can't be used is left alone before it is looked at again.
+const BROKEN_AGAIN: Duration = Duration::minutes(10);
+
+/// An occurrence whose judgement is due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Expected {
+    /// The scheduled second.
+    pub occurrence: DateTime<Utc>,
+    /// By when it should have succeeded.
+    pub deadline: DateTime<Utc>,
+}
+
+/// What a walk came to.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Walk {
+    /// To be judged now, in order.
+    pub expected: Vec<Expected>,
+    /// How the cursor moves; none for a rest.
+    pub advance: Option<Advance>,
+    /// Rests to store or move on.
+    pub rests: Vec<Rest>,
+    /// The rest that was walked is judged to its end.
+    pub closed: bool,
+    /// Definitions that can't be used: since when in force, and why.
+    pub broken: Vec<(DateTime<Utc>, String)>,
+}
+
+/// A definition over the time in which it is in force.
+struct Span<'a> {
+    revision: &'a Revision,
+    /// Instants after this.
+    from: DateTime<Utc>,
+    /// Through this; none for the present definition.
+    through: Option<DateTime<Utc>>,
+}
+
+/// What a span asks for.
+enum Watched {
+    /// Nothing: deleted, or its owner does not want it.
+    No,
+    /// Success of each occurrence within this time.
+    Yes(Schedule, Duration),
+    /// It can't be told.
+    Broken(String),
+}
+
+/// Where walking one span ended.
+enum Stop {
+    /// No occurrence is left in it.
+    End,
+    /// The next one's judgement is not due, or no more may be judged at once.
+    Next { occurrence: DateTime<Utc>, judge_at: DateTime<Utc>, due: bool },
+}
+
+/// Walks from the cursor to the first occurrence whose judgement is not due at `at`; `max` of them at most. Nothing at
+/// or before `floor` is expected: the ledger no longer knows.
+pub fn walk(cursor: &Cursor, at: DateTime<Utc>, floor: DateTime<Utc>, max: usize) -> Walk {
+    let mut walk = Walk::default();
+    let mut reached = cursor.judged_through.max(floor - Duration::microseconds(1));
+    if cursor.through.is_some_and(|through| through <= reached) {
+        walk.closed = true;
+        return walk;
+    }
+    let spans = spans(&cursor.revisions);
+    for (index, span) in spans.iter().enumerate() {
+        if span.through.is_some_and(|through| through <= reached) {
+            continue;
+        }
+        reached = reached.max(span.from);
+        let later = &spans[index + 1..];
+        let stop = match span.watched(cursor) {
+            Watched::No => Stop::End,
+            Watched::Broken(problem) => {
+                walk.broken.push((span.from, problem));
+                match span.through {
+                    Some(_) => Stop::End,
+                    None => Stop::Next { occurrence: reached, judge_at: at + BROKEN_AGAIN, due: false },
+                }
+            }
+            Watched::Yes(schedule, within) => {
+                let ask = Ask { schedule: &schedule, within, through: span.through, later, at, max };
+                ask.walk(&mut reached, &mut walk.expected)
+            }
+        };
+        match (stop, cursor.through) {
+            (Stop::End, Some(_)) => {
+                walk.closed = true;
+                return walk;
+            }
+            (Stop::Next { judge_at, .. }, Some(through)) => {
+                walk.rests.push(Rest { job_id: cursor.job_id, through, judged_through: reached, judge_at });
+                return walk;
+            }
+            (Stop::End, None) => reached = span.through.unwrap_or(reached),
+            (Stop::Next { occurrence, judge_at, due }, None) => match span.through {
+                Some(through) if !due => {
+                    walk.rests.push(Rest {
+                        job_id: cursor.job_id,
+                        through,
+                        judged_through: reached,
+                        judge_at,
+                    });
+                    reached = through;
+                }
+                _ => {
+                    walk.advance = Some(moved(cursor, reached, Some((occurrence, judge_at))));
+                    return walk;
+                }
+            },
+        }
+    }
+    walk.closed = cursor.through.is_some();
+    walk.advance = cursor.through.is_none().then(|| moved(cursor, reached, None));
+    walk
+}
+
+fn moved(
+    cursor: &Cursor,
+    judged_through: DateTime<Utc>,
+    next: Option<(DateTime<Utc>, DateTime<Utc>)>,
+) -> Advance {
+    Advance {
+        job_id: cursor.job_id,
+        judged_through,
+        next_at: next.map(|(occurrence, _)| occurrence),
+        judge_at: next.map(|(_, judge_at)| judge_at),
+    }
+}
+
+fn spans(revisions: &[Revision]) -> Vec<Span<'_>> {
+    let ends = revisions.iter().skip(1).map(|next| Some(next.in_force_from)).chain([None]);
+    revisions
+        .iter()
+        .zip(ends)
+        .map(|(revision, through)| Span { revision, from: revision.in_force_from, through })
+        .collect()
+}
+
+impl Span<'_> {
+    fn watched(&self, cursor: &Cursor) -> Watched {
+        if self.revision.deleted {
+            return Watched::No;
+        }
+        let definition = match &self.revision.definition {
+            Ok(definition) => definition,
+            Err(problem) => return Watched::Broken(problem.clone()),
+        };
+        let Some(within) = definition.success_within() else { return Watched::No };
+        let Ok(within) = Duration::from_std(within) else {
+            return Watched::Broken("its deadline is too far away".to_owned());
+        };
+        match read(definition, cursor) {
+            Ok(schedule) => Watched::Yes(schedule, within),
+            Err(problem) => Watched::Broken(problem),
+        }
+    }
+
+    /// True when nobody waits for successes any more once this is in force.
+    fn withdraws(&self) -> bool {
+        self.revision.deleted
+            || self.revision.definition.as_ref().is_ok_and(|definition| definition.success_within().is_none())
+    }
+}
+
+fn read(definition: &Definition, cursor: &Cursor) -> Result<Schedule, String> {
+    let seed = cursor.job_id.to_string();
+    let spec = Spec {
+        expression: &definition.schedule,
+        timezone: &definition.timezone,
+        dst_gap: definition.dst_gap,
+        dst_fold: definition.dst_fold,
+        seed: &seed,
+        anchor: cursor.created_at,
+    };
+    Schedule::parse(&spec).map_err(|errors| {
+        let texts: Vec<_> = errors.iter().map(|error| error.message.as_str()).collect();
+        texts.join("; ")
+    })
+}
+
+/// Walking one watched span.
+struct Ask<'a> {
+    schedule: &'a Schedule,
+    within: Duration,
+    through: Option<DateTime<Utc>>,
+    later: &'a [Span<'a>],
+    at: DateTime<Utc>,
+    max: usize,
+}
+
+impl Ask<'_> {
+    fn walk(&self, reached: &mut DateTime<Utc>, expected: &mut Vec<Expected>) -> Stop {
+        loop {
+            let next = self.schedule.next(*reached);
+            let Some(occurrence) = next.filter(|next| self.through.is_none_or(|through| *next <= through))
+            else {
+                return Stop::End;
+            };
+            let deadline = occurrence + self.within;
+            // Later deadlines in this span are withdrawn all the more.
+            if self.later.iter().any(|span| span.withdraws() && span.from <= deadline) {
+                return Stop::End;
+            }
+            let judge_at = deadline + SETTLE;
+            let due = judge_at <= self.at;
+            if !due || expected.len() >= self.max {
+                return Stop::Next { occurrence, judge_at, due };
+            }
+            expected.push(Expected { occurrence, deadline });
+            *reached = occurrence;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
