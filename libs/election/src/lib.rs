@@ -14,6 +14,7 @@ pub mod keys;
 mod lease;
 pub mod mark;
 pub mod members;
+mod queue;
 pub mod term;
 
 pub use client::{Client, Config, Credentials};
