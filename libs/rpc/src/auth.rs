@@ -189,4 +189,27 @@ mod tests {
         let refused = Caller::of(&request, Role::Editor).expect_err("it may not");
         assert_eq!(refused.code(), tonic::Code::PermissionDenied);
     }
+
+    /// Knows nobody.
+    struct Nobody;
+
+    impl Authenticate for Nobody {
+        async fn authenticate(&self, _: &str) -> Result<Caller, Status> {
+            Err(status::unauthenticated())
+        }
+    }
+
+    #[tokio::test]
+    async fn health_and_reflection_need_no_token_and_all_else_does() {
+        use tower::ServiceExt;
+        let code = |path: &'static str| async move {
+            let routes = guard(Routes::default(), Arc::new(Nobody));
+            let request = http::Request::post(path).body(tonic::body::Body::empty()).expect("a request");
+            let response = routes.oneshot(request).await.expect("an answer");
+            Status::from_header_map(response.headers()).map(|status| status.code())
+        };
+        assert_eq!(code("/escapement.v1.JobService/GetJob").await, Some(tonic::Code::Unauthenticated));
+        // Past the guard, and not served by these routes.
+        assert_eq!(code("/grpc.health.v1.Health/Check").await, Some(tonic::Code::Unimplemented));
+    }
 }

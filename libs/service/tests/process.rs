@@ -38,6 +38,7 @@ fn main() -> ExitCode {
     }
     exit_codes_tell_success_failure_and_misconfiguration();
     help_lists_the_settings();
+    log_lines_are_json_and_telemetry_that_nobody_takes_stops_nothing();
     a_signal_drains_and_ends_with_0();
     a_second_signal_ends_at_once();
     ExitCode::SUCCESS
@@ -88,6 +89,16 @@ fn help_lists_the_settings() {
     let output = command("once").arg("--help").output().expect("it starts");
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(text.contains("ESCAPEMENT_LOOKAHEAD_MS") && text.contains("ESCAPEMENT_DATABASE_URL"), "{text}");
+}
+
+fn log_lines_are_json_and_telemetry_that_nobody_takes_stops_nothing() {
+    let output =
+        run("once", &[("ESCAPEMENT_OTLP_ENDPOINT", "http://127.0.0.1:1"), ("ESCAPEMENT_CELL", "blue")]);
+    assert_eq!(output.status.code(), Some(0));
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    let first: serde_json::Value =
+        serde_json::from_str(text.lines().next().unwrap_or_default()).expect("JSON");
+    assert_eq!((&first["message"], &first["cell"]), (&"Starting".into(), &"blue".into()));
 }
 
 fn a_signal_drains_and_ends_with_0() {

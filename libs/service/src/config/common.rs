@@ -31,7 +31,7 @@ crate::settings! {
         /// How log lines look on standard error: json or text.
         log_format: LogFormat = LogFormat::Json,
         /// Which log lines are written, as tracing-subscriber's EnvFilter reads it: info,escapement_ticker=debug.
-        log_filter: String = "info".to_owned(),
+        log_filter: String = "info,opentelemetry=warn".to_owned(),
         /// Where traces and metrics are sent by OTLP over gRPC; OTEL_EXPORTER_OTLP_ENDPOINT when unset, and when
         /// both are unset none are sent.
         otlp_endpoint: Option<String> = None,

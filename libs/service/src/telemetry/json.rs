@@ -67,10 +67,6 @@ where
     }
 
     fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
-        let mut line = Map::new();
-        line.insert("time".to_owned(), now().into());
-        line.insert("level".to_owned(), event.metadata().level().as_str().into());
-        line.insert("target".to_owned(), event.metadata().target().into());
         let mut fields = Map::new();
         for span in context.event_scope(event).into_iter().flat_map(|scope| scope.from_root()) {
             if let Some(own) = span.extensions().get::<Fields>() {
@@ -78,19 +74,36 @@ where
             }
         }
         event.record(&mut Collect(&mut fields));
-        if let Some(message) = fields.remove("message") {
-            line.insert("message".to_owned(), message);
-        }
-        line.extend(fields);
+        let metadata = event.metadata();
+        let mut line = vec![
+            ("time", now().into()),
+            ("level", metadata.level().as_str().into()),
+            ("target", metadata.target().into()),
+            ("message", fields.remove("message").unwrap_or_default()),
+        ];
         if let Some((trace, span)) = context.event_span(event).and_then(|span| self.ids(&span)) {
-            line.insert("trace_id".to_owned(), trace.into());
-            line.insert("span_id".to_owned(), span.into());
+            line.extend([("trace_id", trace.into()), ("span_id", span.into())]);
         }
-        let mut text = Value::Object(line).to_string();
-        text.push('\n');
+        let text = text(&line, fields);
         // Nobody is left to tell when standard error is closed.
         let _ = self.writer.make_writer_for(event.metadata()).write_all(text.as_bytes());
     }
+}
+
+/// One line: what every line has comes first, in this order. A field of the same name steps aside.
+fn text(line: &[(&str, Value)], fields: Map<String, Value>) -> String {
+    let mut text = String::from("{");
+    for (name, value) in line {
+        text.push_str(&format!("{}:{value},", Value::from(*name)));
+    }
+    for (name, value) in fields {
+        let taken = line.iter().any(|(other, _)| *other == name);
+        let name = if taken { format!("field.{name}") } else { name };
+        text.push_str(&format!("{}:{value},", Value::from(name)));
+    }
+    text.pop();
+    text.push_str("}\n");
+    text
 }
 
 fn now() -> String {
@@ -194,6 +207,19 @@ mod tests {
         assert_eq!(line["error"], "disk full");
         assert_eq!(line["trace_id"], "0af7651916cd43dd8448eb211c80319c");
         assert!(line["time"].as_str().is_some_and(|time| time.ends_with('Z')), "{line}");
+    }
+
+    #[test]
+    fn fields_step_aside_for_what_every_line_has() {
+        let written = Written::default();
+        let writer = written.clone();
+        let subscriber = tracing_subscriber::registry().with(JsonLines::new(move || writer.clone()));
+        tracing::subscriber::with_default(subscriber, || tracing::info!(level = 3, quoted = "\"\n", "Ready"));
+        let line = written.line();
+        assert_eq!(
+            (&line["level"], &line["field.level"], &line["quoted"]),
+            (&"INFO".into(), &3.into(), &"\"\n".into())
+        );
     }
 
     #[test]
