@@ -16,6 +16,7 @@ pub use service::{Role, Service};
 
 use crate::etcd::{self, Etcd};
 use crate::postgres::{self, Postgres};
+use crate::user::RunAs;
 use crate::{StackError, error::file_error};
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
@@ -83,6 +84,27 @@ impl Options {
     }
 }
 
+/// Where PostgreSQL keeps its data: under `data`, unless we are root and the user that it drops to can't get there,
+/// as in root's own home. Then it is under /var/lib, in a folder named after `data`.
+fn postgres_folder(data: &Path) -> Result<PathBuf, StackError> {
+    let closed = match RunAs::unprivileged()? {
+        None => false,
+        Some(user) => match user.check_reach(data) {
+            Ok(()) => false,
+            Err(StackError::Unreachable { .. }) => true,
+            Err(error) => return Err(error),
+        },
+    };
+    if !closed {
+        return Ok(data.join("postgres"));
+    }
+    let name = data.display().to_string().trim_matches('/').replace('/', "-");
+    let folder = Path::new("/var/lib/escapement-dev").join(name);
+    std::fs::create_dir_all(&folder).map_err(file_error("making", &folder))?;
+    tracing::info!("PostgreSQL's data are in {}: its user can't enter {}", folder.display(), data.display());
+    Ok(folder)
+}
+
 /// The folder of this program's binaries; that of the build for a test, which is one folder deeper.
 fn binaries() -> PathBuf {
     let program = std::env::current_exe().unwrap_or_default();
@@ -118,7 +140,7 @@ impl Stack {
         let mut postgres_options =
             if options.durable { postgres::Options::durable() } else { postgres::Options::for_tests() };
         postgres_options.settings.extend(options.postgres.iter().cloned());
-        let (etcd_folder, postgres_folder) = (options.data.join("etcd"), options.data.join("postgres"));
+        let (etcd_folder, postgres_folder) = (options.data.join("etcd"), postgres_folder(&options.data)?);
         let (etcd, postgres) = tokio::try_join!(
             Etcd::start(&etcd_folder, etcd_options),
             Postgres::start(&postgres_folder, postgres_options)
