@@ -1,0 +1,358 @@
+//! A cell on a real PostgreSQL whose clock the tests move, and a webhook receiver that remembers what it got.
+#![allow(clippy::unwrap_used, clippy::expect_used, dead_code, reason = "shared by several test programs")]
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::routing::post;
+use chrono::{DateTime, Duration, Utc};
+use model::ids::{Generation, HolderId, JobId, TenantId};
+use model::job::{Alert, Definition, Handler, Misfire, Retry, Work, defaults};
+use model::policy::{DstFold, DstGap, MisfirePolicy, OverlapPolicy};
+use schedule::{Schedule, Spec};
+use service::egress::{Egress, Policy};
+use service::health::Health;
+use stack::testkit::{TestDatabase, shared_postgres};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration as Time;
+use store::alert_channel::Channel;
+use store::fence::{self, Raised, Role, Term};
+use store::job_change::{self, Change, New};
+use store::{Settings, Store, clock};
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+use watchdog::check::{self, Limits, Summary};
+use watchdog::deliver::{Deliverer, Patience};
+
+/// The answer to a question of the test's own. A macro, because services don't name the driver's types.
+macro_rules! rows {
+    ($cell:expr, $sql:expr $(, $param:expr)* $(,)?) => {
+        $cell.store.client("test").await.expect("connected").query("test", $sql, &[$(&$param),*]).await.expect($sql)
+    };
+}
+pub(crate) use rows;
+
+pub const LIMITS: Limits = Limits { jobs: 100, occurrences: 1_000 };
+
+/// Noon of the tests' day, plus so many seconds.
+pub fn noon(second: i64) -> DateTime<Utc> {
+    DateTime::from_timestamp(1_795_953_600 + second, 0).expect("in range")
+}
+
+/// One test's cell.
+pub struct Cell {
+    pub store: Store,
+    pub url: String,
+}
+
+impl Cell {
+    /// A fresh cell in which it is noon.
+    pub async fn create() -> Self {
+        let database = TestDatabase::create(shared_postgres().await, None).await.expect("a database");
+        let url = database.url().to_owned();
+        let settings = Settings::new(url.as_str(), "main", "test");
+        store::migrate(&settings).await.expect("migrated");
+        let cell = Self { store: Store::new(settings).expect("sound settings"), url };
+        let (from, through) = (noon(0).date_naive().pred_opt().unwrap(), noon(86_400).date_naive());
+        rows!(cell, "SELECT esc_make_partitions($1, $2)", from, through);
+        cell.clock_to(0).await;
+        cell
+    }
+
+    /// Moves the cell's clock to noon plus so many seconds; from there it runs on.
+    pub async fn clock_to(&self, second: i64) {
+        let shift = (noon(second) - Utc::now()).num_milliseconds();
+        clock::shift(&self.store, shift).await.expect("shifted");
+    }
+
+    /// One number.
+    pub async fn number(&self, sql: &str) -> i64 {
+        rows!(self, sql)[0].get(0)
+    }
+
+    /// Creates a job now, as the registry does.
+    pub async fn job(&self, name: &str, definition: &Definition) -> JobId {
+        let mut client = self.store.client("test").await.expect("connected");
+        let tx = client.begin("test").await.expect("begun");
+        let at = job_change::now(&tx).await.expect("a clock");
+        let id = JobId::random();
+        let first = first_after(definition, id, at, at);
+        let judge_at = first.and_then(|first| Some(first + deadline(definition)? + Duration::seconds(3)));
+        let new = New { id, name, definition, first, judge_at };
+        job_change::create(&tx, TenantId::DEFAULT, at, "test", &[new]).await.expect("created");
+        tx.commit().await.expect("committed");
+        id
+    }
+
+    /// Changes a job now, as the registry does.
+    pub async fn change(&self, job: JobId, definition: &Definition) {
+        let mut client = self.store.client("test").await.expect("connected");
+        let tx = client.begin("test").await.expect("begun");
+        let locked = job_change::lock(&tx, &[job]).await.expect("locked");
+        let stored = &locked.jobs[0];
+        let first = first_after(definition, job, stored.created_at, locked.at);
+        let generation = Generation(stored.generation.0 + 1);
+        let change = Change { job, generation, name: &stored.name, definition, first, replans: true };
+        job_change::change(&tx, locked.at, "test", &[change]).await.expect("changed");
+        tx.commit().await.expect("committed");
+    }
+
+    /// Deletes a job now, as the registry does.
+    pub async fn delete(&self, job: JobId) {
+        let mut client = self.store.client("test").await.expect("connected");
+        let tx = client.begin("test").await.expect("begun");
+        let locked = job_change::lock(&tx, &[job]).await.expect("locked");
+        job_change::delete(&tx, locked.at, "test", &locked.jobs[0]).await.expect("deleted");
+        tx.commit().await.expect("committed");
+    }
+
+    /// Stores a channel.
+    pub async fn channel(&self, name: &str, url: &str, secret: Option<&str>) -> Uuid {
+        let mut client = self.store.client("test").await.expect("connected");
+        let tx = client.begin("test").await.expect("begun");
+        let channel = Channel {
+            id: Uuid::new_v4(),
+            name: name.to_owned(),
+            url: url.to_owned(),
+            secret: secret.map(str::to_owned),
+            created_at: noon(0),
+        };
+        let channels = std::slice::from_ref(&channel);
+        store::alert_channel::insert(&tx, TenantId::DEFAULT, noon(0), channels).await.expect("stored");
+        tx.commit().await.expect("committed");
+        channel.id
+    }
+
+    /// A row of the ledger that ended at noon plus `finished` seconds; without that it has not ended.
+    pub async fn run(
+        &self,
+        job: JobId,
+        second: i64,
+        state: &str,
+        reason: Option<&str>,
+        finished: Option<i64>,
+    ) {
+        rows!(
+            self,
+            "INSERT INTO run (job_id, tenant_id, scheduled_for, due_at, finished_at, generation, term, token, attempt, \
+                              origin, state, reason) \
+             VALUES ($1, '00000000-0000-4000-8000-000000000001', $2, $2, $3, 1, 1, 1, 1, 'SCHEDULE', \
+                     $4::text::run_state, $5::text::run_reason) \
+             ON CONFLICT (job_id, scheduled_for) DO UPDATE \
+             SET state = excluded.state, reason = excluded.reason, finished_at = excluded.finished_at",
+            job.0,
+            noon(second),
+            finished.map(noon),
+            state,
+            reason,
+        );
+    }
+
+    /// A success.
+    pub async fn success(&self, job: JobId, second: i64, finished: i64) {
+        self.run(job, second, "SUCCEEDED", None, Some(finished)).await;
+    }
+
+    /// Raises the watchdog's fence to this revision.
+    pub async fn lead(&self, revision: i64) -> Term {
+        let term = Term { role: Role::Watchdog, revision, holder: HolderId::random() };
+        assert_eq!(fence::raise(&self.store, term).await.expect("raised"), Raised::Held);
+        term
+    }
+
+    /// One cycle of a leader at noon plus so many seconds.
+    pub async fn check(&self, term: Term, second: i64) -> Summary {
+        self.clock_to(second).await;
+        check::run_once(&self.store, term, LIMITS, || true).await.expect("a cycle")
+    }
+
+    /// The causes of the verdicts, in time order.
+    pub async fn causes(&self) -> Vec<String> {
+        let rows = rows!(self, "SELECT cause FROM verdict ORDER BY occurrence");
+        rows.iter().map(|row| row.get(0)).collect()
+    }
+
+    /// Starts a delivery loop.
+    pub fn deliver(&self, patience: Patience) -> Delivering {
+        let shutdown = CancellationToken::new();
+        let policy = Policy { loopback: true, ..Policy::default() };
+        let deliverer = Deliverer {
+            store: self.store.clone(),
+            egress: Egress::new(policy, "test").expect("a client"),
+            patience,
+            in_flight_max: 8,
+            per_channel_max: 2,
+            poke: Arc::new(Notify::new()),
+            metrics: watchdog::Metrics::new(),
+        };
+        let health = Health::new();
+        let beat = health.watch("deliver", Time::from_secs(60));
+        let task = tokio::spawn(deliverer.run(beat, health.condition("database"), shutdown.clone()));
+        Delivering { shutdown, task }
+    }
+}
+
+/// A running delivery loop.
+pub struct Delivering {
+    shutdown: CancellationToken,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Delivering {
+    /// Ends it in order.
+    pub async fn stop(self) {
+        self.shutdown.cancel();
+        self.task.await.expect("the loop ends");
+    }
+
+    /// Ends it as a crash does: between two instructions.
+    pub fn kill(self) {
+        self.task.abort();
+    }
+}
+
+/// Tries that follow quickly.
+pub const IMPATIENT: Patience = Patience {
+    timeout: Time::from_secs(5),
+    backoff: Time::from_millis(50),
+    backoff_max: Time::from_millis(100),
+    give_up: Time::from_secs(86_400),
+};
+
+pub fn definition(schedule: &str, within: u64) -> Definition {
+    Definition {
+        schedule: schedule.to_owned(),
+        timezone: "UTC".to_owned(),
+        dst_gap: DstGap::RunAfter,
+        dst_fold: DstFold::First,
+        misfire: Misfire {
+            policy: MisfirePolicy::Once,
+            grace: defaults::MISFIRE_GRACE,
+            catch_up_limit: defaults::CATCH_UP_LIMIT,
+            catch_up_window: defaults::CATCH_UP_WINDOW,
+        },
+        overlap: OverlapPolicy::Forbid,
+        max_runtime: defaults::MAX_RUNTIME,
+        retry: Retry {
+            max_attempts: 1,
+            backoff: defaults::BACKOFF,
+            backoff_max: defaults::BACKOFF_MAX,
+            max_lost: 3,
+        },
+        jitter: Time::ZERO,
+        queue: defaults::QUEUE.to_owned(),
+        priority: 0,
+        labels: BTreeMap::new(),
+        alert: Alert {
+            success_within: Some(Time::from_secs(within)),
+            channels: vec!["oncall".to_owned()],
+            disabled: false,
+        },
+        run: Work::Handler(Handler::default()),
+    }
+}
+
+fn deadline(definition: &Definition) -> Option<Duration> {
+    definition.success_within().map(|within| Duration::from_std(within).expect("in range"))
+}
+
+fn first_after(
+    definition: &Definition,
+    job: JobId,
+    anchor: DateTime<Utc>,
+    after: DateTime<Utc>,
+) -> Option<DateTime<Utc>> {
+    let seed = job.to_string();
+    let spec = Spec {
+        expression: &definition.schedule,
+        timezone: &definition.timezone,
+        dst_gap: definition.dst_gap,
+        dst_fold: definition.dst_fold,
+        seed: &seed,
+        anchor,
+    };
+    Schedule::parse(&spec).expect("a sound schedule").next(after)
+}
+
+/// What a receiver got.
+#[derive(Debug, Clone)]
+pub struct Received {
+    pub id: String,
+    pub headers: HeaderMap,
+    pub body: String,
+}
+
+impl Received {
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.body).expect("JSON")
+    }
+
+    pub fn event(&self) -> String {
+        self.json()["type"].as_str().expect("a type").to_owned()
+    }
+}
+
+/// A webhook receiver on loopback.
+pub struct Receiver {
+    pub url: String,
+    script: Arc<Script>,
+}
+
+#[derive(Default)]
+struct Script {
+    received: Mutex<Vec<Received>>,
+    /// Answers to give first; then 200.
+    answers: Mutex<Vec<u16>>,
+    /// Answers wait for this.
+    gate: Mutex<Option<Arc<tokio::sync::Semaphore>>>,
+}
+
+impl Receiver {
+    /// One that answers with `answers` first, then with 200.
+    pub async fn start(answers: &[u16]) -> Self {
+        let script = Arc::new(Script::default());
+        *script.answers.lock().unwrap() = answers.to_vec();
+        let router = Router::new().route("/hook", post(receive)).with_state(script.clone());
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let url = format!("http://{}/hook", listener.local_addr().expect("an address"));
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        Self { url, script }
+    }
+
+    /// Makes answers wait until the semaphore that is returned has permits.
+    pub fn hold(&self) -> Arc<tokio::sync::Semaphore> {
+        let gate = Arc::new(tokio::sync::Semaphore::new(0));
+        *self.script.gate.lock().unwrap() = Some(gate.clone());
+        gate
+    }
+
+    /// What it got so far.
+    pub fn received(&self) -> Vec<Received> {
+        self.script.received.lock().unwrap().clone()
+    }
+
+    /// Waits until it got so many.
+    pub async fn wait_for(&self, count: usize) -> Vec<Received> {
+        stack::wait::wait_for(Time::from_secs(20), "webhooks", async || {
+            let received = self.received();
+            (received.len() >= count).then_some(received)
+        })
+        .await
+    }
+}
+
+async fn receive(State(script): State<Arc<Script>>, headers: HeaderMap, body: Bytes) -> StatusCode {
+    let id = headers.get("webhook-id").and_then(|id| id.to_str().ok()).unwrap_or_default().to_owned();
+    let body = String::from_utf8(body.to_vec()).expect("text");
+    script.received.lock().unwrap().push(Received { id, headers, body });
+    let gate = script.gate.lock().unwrap().clone();
+    if let Some(gate) = gate {
+        gate.acquire().await.expect("open").forget();
+    }
+    let mut answers = script.answers.lock().unwrap();
+    let status = if answers.is_empty() { 200 } else { answers.remove(0) };
+    StatusCode::from_u16(status).expect("a status")
+}
