@@ -53,3 +53,24 @@ pub(crate) async fn insert(
         .await
         .map(drop)
 }
+
+/// The definitions of these generations; a missing one does not exist.
+///
+/// # Errors
+/// [`StoreError::Database`]; [`StoreError::Corrupt`] when one can't be read by this version.
+pub async fn definitions(
+    tx: &Transaction<'_>,
+    keys: &[(JobId, Generation)],
+) -> Result<Vec<((JobId, Generation), Definition)>, StoreError> {
+    let (jobs, generations): (Vec<_>, Vec<_>) =
+        keys.iter().map(|(job, generation)| (job.0, generation.0)).unzip();
+    let rows = tx.query(sql!("job_revision/definitions.sql"), &[&jobs, &generations]).await?;
+    let read = rows.iter().map(|row| {
+        let key = (JobId(row.get("job_id")), Generation(row.get("generation")));
+        let definition: Json<Definition> = row.try_get("definition").map_err(|error| {
+            StoreError::Corrupt { what: "job_revision.definition", problem: error.to_string() }
+        })?;
+        Ok((key, definition.0))
+    });
+    read.collect()
+}

@@ -1,0 +1,87 @@
+//! Which database the fencing tokens are drawn from, and the epoch that sets it apart from the ones before.
+//!
+//! When a new epoch is due is decided by whoever also knows the mark outside of the database.
+
+use crate::{Store, StoreError, sql};
+use model::token::SEQUENCE_BITS;
+
+/// One database cluster in one of its histories.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Identity {
+    /// Drawn when the cluster was made.
+    pub system_identifier: i64,
+    /// One up at each promotion or recovery to a point in time.
+    pub timeline: i32,
+}
+
+/// The epoch as stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stored {
+    /// Its number.
+    pub epoch: i32,
+    /// The database that it was made for.
+    pub made_for: Identity,
+}
+
+/// What the database says of its tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Epoch {
+    /// The server that answered.
+    pub server: Identity,
+    /// None in a cell that has handed out nothing yet.
+    pub stored: Option<Stored>,
+    /// The last value drawn from the sequence, 0 when none was.
+    pub sequence: i64,
+}
+
+impl Epoch {
+    /// The highest token that can have been handed out; 0 when there is no epoch.
+    pub fn highest_token(&self) -> i64 {
+        self.stored.map_or(0, |stored| (i64::from(stored.epoch) << SEQUENCE_BITS) | self.sequence)
+    }
+}
+
+/// Reads it.
+///
+/// # Errors
+/// [`StoreError::Database`].
+pub async fn read(store: &Store) -> Result<Epoch, StoreError> {
+    let client = store.client("read the epoch").await?;
+    let rows = client.query("read the epoch", sql!("epoch/read.sql"), &[]).await?;
+    let row = rows
+        .first()
+        .ok_or_else(|| StoreError::Corrupt { what: "epoch", problem: "no row came back".to_owned() })?;
+    let stored = row.get::<_, Option<i32>>("epoch").map(|epoch| Stored {
+        epoch,
+        made_for: Identity {
+            system_identifier: row.get("stored_system"),
+            timeline: row.get("stored_timeline"),
+        },
+    });
+    Ok(Epoch {
+        server: Identity {
+            system_identifier: row.get("server_system"),
+            timeline: row.get("server_timeline"),
+        },
+        stored,
+        sequence: row.get("sequence"),
+    })
+}
+
+/// Stores a higher epoch for the server that `decided_for` names. False when a higher one is stored, or the server has
+/// become another meanwhile: read again.
+///
+/// # Errors
+/// [`StoreError::Database`].
+#[must_use = "false means that nothing was stored"]
+pub async fn raise(store: &Store, epoch: i32, decided_for: Identity) -> Result<bool, StoreError> {
+    let client = store.client("raise the epoch").await?;
+    let rows = client
+        .query(
+            "raise the epoch",
+            sql!("epoch/raise.sql"),
+            &[&epoch, &decided_for.system_identifier, &decided_for.timeline],
+        )
+        .await?;
+    Ok(!rows.is_empty())
+}

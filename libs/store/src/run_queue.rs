@@ -1,0 +1,204 @@
+//! What waits to be handed out, and the claim that takes it.
+//!
+//! A claim is one pipelined batch in one transaction: hold the sessions, take the rows, draw the tokens, read what
+//! was taken. No parameter depends on an earlier answer, so that locks are held for the statements alone and not for
+//! round trips. What is due but may not start now is moved out of the way by the same statement.
+
+use crate::run_lease::assignment::{self, Assignment};
+use crate::{Store, StoreError, sql};
+use chrono::{DateTime, Utc};
+use futures_util::future::try_join4;
+use model::ids::{ClaimId, DispatcherId, SessionId, TenantId};
+use std::time::Duration;
+use tokio_postgres::Row;
+use uuid::Uuid;
+
+/// A free slot of a connected worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Slot {
+    /// Whose.
+    pub session: SessionId,
+    /// The connection through which the run would go.
+    pub connection: i32,
+}
+
+/// Whose runs a claim looks at, and in which order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tenants {
+    /// One tenant's.
+    Only(TenantId),
+    /// Every tenant's, beginning with the one after this.
+    After(TenantId),
+}
+
+impl Tenants {
+    /// Spans of identities, each after the one and through the other.
+    fn spans(self) -> (Vec<Uuid>, Vec<Uuid>) {
+        match self {
+            Self::Only(TenantId(tenant)) => {
+                (vec![Uuid::from_u128(tenant.as_u128().saturating_sub(1))], vec![tenant])
+            }
+            Self::After(TenantId(cursor)) => (vec![cursor, Uuid::nil()], vec![Uuid::max(), cursor]),
+        }
+    }
+}
+
+/// What a claim asks for.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// Its name.
+    pub claim: ClaimId,
+    /// Who asks.
+    pub dispatcher: DispatcherId,
+    /// At most one run for each.
+    pub slots: Vec<Slot>,
+    /// The queues that all of the slots serve.
+    pub queues: Vec<String>,
+    /// Whose runs.
+    pub tenants: Tenants,
+    /// Nothing is due before; see [`floor`].
+    pub floor: DateTime<Utc>,
+    /// At most so many rows of one tenant, queue and priority.
+    pub quantum: i64,
+}
+
+/// What a claim did. Nothing of it is true before the transaction has committed.
+#[derive(Debug, Clone, Default)]
+pub struct Claimed {
+    /// False when the database is not the one that the epoch was made for: nothing was taken.
+    pub identified: bool,
+    /// What the workers are to be told.
+    pub assignments: Vec<Assignment>,
+    /// Occurrences that ended because an earlier run of their job is open.
+    pub skipped: i64,
+    /// Runs that wait for an earlier one of their job.
+    pub postponed: i64,
+    /// How many combinations of tenant, queue and priority had due rows, 64 at most.
+    pub lanes: i64,
+    /// The last tenant that was served.
+    pub last_tenant: Option<TenantId>,
+}
+
+impl Claimed {
+    /// True when rows were moved, so that there may be more.
+    pub fn moved(&self) -> bool {
+        !self.assignments.is_empty() || self.skipped > 0 || self.postponed > 0
+    }
+}
+
+/// Takes due runs for free slots. A slot whose session has ended, moved on or reconnected takes nothing.
+///
+/// # Errors
+/// [`StoreError`]; after a failed commit the outcome is unknown: the sessions' leases tell.
+pub async fn claim(store: &Store, request: &Request) -> Result<Claimed, StoreError> {
+    let sessions: Vec<Uuid> = request.slots.iter().map(|slot| slot.session.0).collect();
+    let connections: Vec<i32> = request.slots.iter().map(|slot| slot.connection).collect();
+    let mut distinct = sessions.clone();
+    distinct.sort_unstable();
+    distinct.dedup();
+    let (after, through) = request.tenants.spans();
+    let claim = request.claim.0;
+
+    let mut client = store.client("claim runs").await?;
+    let tx = client.begin("claim runs").await?;
+    let hold = tx.prepare(sql!("worker_session/hold.sql")).await?;
+    let take = tx.prepare(sql!("run_queue/claim.sql")).await?;
+    let draw = tx.prepare(sql!("run_lease/draw_tokens.sql")).await?;
+    let read = tx.prepare(sql!("run_lease/assignments.sql")).await?;
+    let (_, took, _, assignments) = try_join4(
+        tx.query_prepared(&hold, &[&distinct]),
+        tx.query_prepared(
+            &take,
+            &[
+                &sessions,
+                &connections,
+                &request.dispatcher.0,
+                &claim,
+                &request.queues,
+                &after,
+                &through,
+                &request.floor,
+                &request.quantum,
+            ],
+        ),
+        tx.query_prepared(&draw, &[&claim, &distinct]),
+        tx.query_prepared(&read, &[&distinct, &Some(claim)]),
+    )
+    .await?;
+    let claimed = Claimed {
+        assignments: assignments.iter().map(assignment::read).collect::<Result<_, _>>()?,
+        ..took.first().map(summary).unwrap_or_default()
+    };
+    tx.commit().await?;
+    Ok(claimed)
+}
+
+fn summary(row: &Row) -> Claimed {
+    Claimed {
+        identified: row.get("identified"),
+        assignments: Vec::new(),
+        skipped: row.get("skipped"),
+        postponed: row.get("postponed"),
+        lanes: row.get("lanes"),
+        last_tenant: row.get::<_, Option<Uuid>>("last_tenant").map(TenantId),
+    }
+}
+
+/// When there is something to claim.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Due {
+    /// A row is due already; others may be at it.
+    pub overdue: bool,
+    /// Until the next one becomes due; none when none is queued.
+    pub wait: Option<Duration>,
+}
+
+/// When there is something to claim in `queues`, of `tenants` (none: of every tenant), not before `floor`.
+///
+/// # Errors
+/// [`StoreError::Database`].
+pub async fn next_due(
+    store: &Store,
+    queues: &[String],
+    tenants: Option<&[TenantId]>,
+    floor: DateTime<Utc>,
+) -> Result<Due, StoreError> {
+    let tenants: Option<Vec<Uuid>> = tenants.map(|tenants| tenants.iter().map(|tenant| tenant.0).collect());
+    let client = store.client("look for the next due run").await?;
+    let rows = client
+        .query("look for the next due run", sql!("run_queue/next_due.sql"), &[&queues, &tenants, &floor])
+        .await?;
+    Ok(rows.first().map_or_else(Due::default, |row| Due {
+        overdue: row.get("overdue"),
+        wait: row
+            .get::<_, Option<i64>>("wait_ms")
+            .map(|wait| Duration::from_millis(u64::try_from(wait).unwrap_or(0))),
+    }))
+}
+
+/// The instant before which nothing in `queues` is due, never above now − 10 s. Worth remembering for 30 s: claims
+/// that carry it step over the index entries of rows that are long gone.
+///
+/// # Errors
+/// [`StoreError::Database`].
+pub async fn floor(store: &Store, queues: &[String]) -> Result<DateTime<Utc>, StoreError> {
+    let client = store.client("look for the oldest queued run").await?;
+    let rows =
+        client.query("look for the oldest queued run", sql!("run_queue/floor.sql"), &[&queues]).await?;
+    Ok(rows.first().map_or(DateTime::UNIX_EPOCH, |row| row.get("floor")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_tenant_is_in_one_span_and_the_one_after_the_cursor_comes_first() {
+        let cursor = Uuid::from_u128(7);
+        let (after, through) = Tenants::After(TenantId(cursor)).spans();
+        assert_eq!(after, [cursor, Uuid::nil()]);
+        assert_eq!(through, [Uuid::max(), cursor]);
+        let (after, through) = Tenants::Only(TenantId(cursor)).spans();
+        assert_eq!((after, through), (vec![Uuid::from_u128(6)], vec![cursor]));
+    }
+}
