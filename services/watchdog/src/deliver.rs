@@ -104,19 +104,12 @@ impl Deliverer {
         while !shutdown.is_cancelled() {
             beat.beat();
             let look_again = Instant::now() + LOOK_EVERY;
-            let full = match self.take(&mut in_flight).await {
-                Ok(full) => {
-                    database.met();
-                    full
-                }
+            match self.take(&mut in_flight).await {
+                Ok(()) => database.met(),
                 Err(error) => {
                     database.unmet("PostgreSQL can't be asked");
                     tracing::warn!(error = chain(&error), "The outbox can't be read; trying again");
-                    false
                 }
-            };
-            if full && in_flight.by_channel.is_empty() {
-                continue;
             }
             tokio::select! {
                 () = shutdown.cancelled() => {}
@@ -130,11 +123,11 @@ impl Deliverer {
         beat.done();
     }
 
-    /// Takes what there is room for and sends it; true when the outbox gave all that was asked for.
-    async fn take(&self, in_flight: &mut InFlight) -> Result<bool, StoreError> {
+    /// Takes what there is room for, and sends it.
+    async fn take(&self, in_flight: &mut InFlight) -> Result<(), StoreError> {
         let room = self.in_flight_max.saturating_sub(in_flight.sends.len());
         if room == 0 {
-            return Ok(false);
+            return Ok(());
         }
         // A channel gets its next ones when those in hand have ended: its own slowness is its own matter.
         let busy: Vec<_> = in_flight.by_channel.keys().copied().collect();
@@ -144,9 +137,7 @@ impl Deliverer {
             busy: &busy,
             lease: self.patience.timeout + LEASE_MARGIN,
         };
-        let taken = alert_delivery::claim(&self.store, claim).await?;
-        let full = taken.len() >= room;
-        for delivery in taken {
+        for delivery in alert_delivery::claim(&self.store, claim).await? {
             *in_flight.by_channel.entry(delivery.channel_id).or_default() += 1;
             let this = self.clone();
             in_flight.sends.spawn(async move {
@@ -155,7 +146,7 @@ impl Deliverer {
                 delivery.channel_id
             });
         }
-        Ok(full)
+        Ok(())
     }
 
     async fn deliver(&self, taken: &Taken) {

@@ -175,10 +175,14 @@ impl Cell {
         rows.iter().map(|row| row.get(0)).collect()
     }
 
-    /// Starts a delivery loop.
+    /// Starts a delivery loop that may call this machine.
     pub fn deliver(&self, patience: Patience) -> Delivering {
+        self.deliver_with(patience, Policy { loopback: true, ..Policy::default() })
+    }
+
+    /// Starts a delivery loop.
+    pub fn deliver_with(&self, patience: Patience, policy: Policy) -> Delivering {
         let shutdown = CancellationToken::new();
-        let policy = Policy { loopback: true, ..Policy::default() };
         let deliverer = Deliverer {
             store: self.store.clone(),
             egress: Egress::new(policy, "test").expect("a client"),
@@ -288,6 +292,10 @@ pub struct Received {
 impl Received {
     pub fn json(&self) -> serde_json::Value {
         serde_json::from_str(&self.body).expect("JSON")
+    }
+
+    pub fn header(&self, name: &str) -> &str {
+        self.headers[name].to_str().expect("text")
     }
 
     pub fn event(&self) -> String {
