@@ -1,6 +1,7 @@
 //! Backlogs that are being worked off, one run at a time.
 
-use crate::{Store, StoreError, run_end, sql};
+use crate::{Store, StoreError, Transaction, run_end, sql};
+use chrono::{DateTime, Utc};
 use model::ids::{JobId, RunKey};
 
 /// Queues the next run of each backlog that has none out: a safety net, because each end queues the next. Returns what
@@ -19,4 +20,45 @@ pub async fn release_idle(store: &Store) -> Result<Vec<RunKey>, StoreError> {
     let queued = run_end::release_next(&tx, &jobs).await?;
     tx.commit().await?;
     Ok(queued)
+}
+
+/// Planned runs that join a backlog.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Addition {
+    /// Whose backlog.
+    pub job_id: JobId,
+    /// The oldest run.
+    pub first: DateTime<Utc>,
+    /// The newest run.
+    pub last: DateTime<Utc>,
+    /// How many.
+    pub count: usize,
+}
+
+/// Locks the backlogs of these jobs, in order, before their queued runs are.
+///
+/// # Errors
+/// [`StoreError::Database`].
+pub async fn lock(tx: &Transaction<'_>, jobs: &[JobId]) -> Result<(), StoreError> {
+    let jobs: Vec<_> = jobs.iter().map(|job| job.0).collect();
+    tx.query(sql!("catch_up/lock.sql"), &[&jobs]).await.map(drop)
+}
+
+/// Adds runs that are in the ledger and not in the queue to the backlogs of their jobs, and queues the first of each
+/// backlog that has none out. The jobs' cursors and backlogs are locked.
+///
+/// # Errors
+/// [`StoreError::Database`].
+pub async fn extend(tx: &Transaction<'_>, additions: &[Addition]) -> Result<(), StoreError> {
+    if additions.is_empty() {
+        return Ok(());
+    }
+    let jobs: Vec<_> = additions.iter().map(|addition| addition.job_id).collect();
+    let ids: Vec<_> = jobs.iter().map(|job| job.0).collect();
+    let first: Vec<_> = additions.iter().map(|addition| addition.first).collect();
+    let last: Vec<_> = additions.iter().map(|addition| addition.last).collect();
+    let count: Vec<_> =
+        additions.iter().map(|addition| i32::try_from(addition.count).unwrap_or(i32::MAX)).collect();
+    tx.execute(sql!("catch_up/extend.sql"), &[&ids, &first, &last, &count]).await?;
+    run_end::release_next(tx, &jobs).await.map(drop)
 }

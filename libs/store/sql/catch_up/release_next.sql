@@ -11,13 +11,17 @@ WITH backlog AS MATERIALIZED (
         SELECT r.scheduled_for, r.tenant_id, r.generation, r.origin FROM run r
         WHERE r.job_id = b.job_id AND r.scheduled_for BETWEEN $2 AND $3
           AND r.scheduled_for BETWEEN b.next_at AND b.through
-          AND r.state = 'PLANNED' AND r.origin IN ('CATCH_UP', 'BACKFILL')
+          AND r.state = 'PLANNED' AND r.origin <> 'MANUAL'
+          -- a scheduled run that was not handed out in time, and waits for its turn as the others do
+          AND (r.origin <> 'SCHEDULE' OR NOT EXISTS (SELECT 1 FROM run_queue q
+                                                     WHERE q.job_id = r.job_id AND q.scheduled_for = r.scheduled_for))
         ORDER BY r.scheduled_for LIMIT 1
     ) n ON true
 ), queued AS (
     INSERT INTO run_queue (job_id, tenant_id, scheduled_for, due_at, start_by, generation, priority, origin, exclusive, queue)
     SELECT n.job_id, n.tenant_id, n.scheduled_for, greatest(n.scheduled_for, esc_now()), NULL, n.generation,
-           (v.definition ->> 'priority')::smallint, n.origin, true, v.definition ->> 'queue'
+           (v.definition ->> 'priority')::smallint,
+           CASE n.origin WHEN 'SCHEDULE' THEN 'CATCH_UP' ELSE n.origin END, true, v.definition ->> 'queue'
     FROM next n JOIN job_revision v ON v.job_id = n.job_id AND v.generation = n.generation
     ORDER BY n.job_id
     ON CONFLICT DO NOTHING

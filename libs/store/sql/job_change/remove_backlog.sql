@@ -5,6 +5,6 @@ WITH gone AS (
 )
 SELECT r.scheduled_for
 FROM gone JOIN run r ON r.job_id = gone.job_id AND r.scheduled_for BETWEEN gone.next_at AND gone.through
-WHERE r.state = 'PLANNED' AND r.origin IN ('CATCH_UP', 'BACKFILL')
+WHERE r.state = 'PLANNED' AND r.origin <> 'MANUAL'
   AND NOT EXISTS (SELECT 1 FROM run_queue q WHERE q.job_id = r.job_id AND q.scheduled_for = r.scheduled_for)
   AND NOT EXISTS (SELECT 1 FROM run_lease l WHERE l.job_id = r.job_id AND l.scheduled_for = r.scheduled_for)
