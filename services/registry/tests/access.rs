@@ -1,0 +1,111 @@
+//! Who may do what: tokens, roles, tenants.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that can't go on has failed")]
+
+mod support;
+
+use model::ids::TenantId;
+use serde_json::{Value, json};
+use stack::wait::wait_for;
+use store::api_token::Role;
+use support::{Registry, SOON, job};
+
+/// Every method of ours, with the roles that it answers.
+fn methods() -> Vec<(&'static str, &'static str, Option<Value>, &'static [Role])> {
+    const READ: &[Role] = &[Role::Admin, Role::Editor, Role::Viewer];
+    const WRITE: &[Role] = &[Role::Admin, Role::Editor];
+    let channel = json!({ "name": "oncall", "webhook": { "url": "http://127.0.0.1:1/" } });
+    vec![
+        ("GET", "/v1/jobs", None, READ),
+        ("GET", "/v1/jobs/invoices", None, READ),
+        ("GET", "/v1/jobs/invoices/runs", None, READ),
+        ("GET", "/v1/jobs/invoices/runs/2026-11-29T09:00:00Z", None, READ),
+        ("GET", "/v1/channels", None, READ),
+        ("GET", "/v1/channels/oncall", None, READ),
+        ("GET", "/v1/status", None, READ),
+        ("POST", "/v1/jobs", Some(job("invoices")), WRITE),
+        ("PUT", "/v1/jobs/invoices", Some(job("invoices")), WRITE),
+        ("POST", "/v1/apply", Some(json!({ "jobs": [job("invoices")] })), WRITE),
+        ("POST", "/v1/channels", Some(channel), WRITE),
+        ("DELETE", "/v1/channels/oncall", None, WRITE),
+        ("DELETE", "/v1/jobs/invoices", None, WRITE),
+    ]
+}
+
+#[tokio::test]
+async fn roles_reach_exactly_their_methods() {
+    let registry = Registry::start().await;
+    for role in [Role::Admin, Role::Editor, Role::Viewer, Role::Worker] {
+        let token = registry.token(Some(TenantId::DEFAULT), role).await;
+        for (method, path, body, allowed) in methods() {
+            let (status, _) = registry.call(&token, method, path, body.as_ref()).await.unwrap();
+            assert_eq!(status != 403, allowed.contains(&role), "{method} {path} as {role:?}: {status}");
+            assert_ne!(status, 401, "{method} {path} as {role:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn no_method_answers_without_a_valid_token() {
+    let registry = Registry::start().await;
+    for (method, path, body, _) in methods() {
+        for token in ["", "esc_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"] {
+            let (status, problem) = registry.call(token, method, path, body.as_ref()).await.unwrap();
+            assert_eq!((status, &problem["status"]), (401, &json!(401)), "{method} {path}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn another_tenants_job_is_as_absent_as_none() {
+    let registry = Registry::start().await;
+    let (_, created) = registry.admin("POST", "/v1/jobs", Some(&job("invoices"))).await;
+    let id = created["id"].as_str().unwrap().to_owned();
+    let other = registry.token(Some(registry.other_tenant().await), Role::Admin).await;
+    let nobody = uuid::Uuid::new_v4().to_string();
+    let paths = |job: &str| {
+        [
+            ("GET", format!("/v1/jobs/{job}")),
+            ("GET", format!("/v1/jobs/{job}/runs")),
+            ("GET", format!("/v1/jobs/{job}/runs/2026-11-29T09:00:00Z")),
+            ("PUT", format!("/v1/jobs/{job}")),
+            ("DELETE", format!("/v1/jobs/{job}")),
+        ]
+    };
+    for named in ["invoices", &id] {
+        for ((method, path), (_, absent)) in paths(named).into_iter().zip(paths(&nobody)) {
+            let body = (method == "PUT").then(|| job("invoices"));
+            let (status, theirs) = registry.call(&other, method, &path, body.as_ref()).await.unwrap();
+            let (_, none) = registry.call(&other, method, &absent, body.as_ref()).await.unwrap();
+            assert_eq!(status, 404, "{method} {path}");
+            // The same words, but for the name that was asked for.
+            assert_eq!(theirs.to_string().replace(named, "?"), none.to_string().replace(&nobody, "?"));
+        }
+    }
+    let (_, listed) = registry.call(&other, "GET", "/v1/jobs", None).await.unwrap();
+    assert_eq!(listed["jobs"].as_array().map_or(0, Vec::len), 0);
+    // The name is free in the other tenant.
+    assert_eq!(registry.call(&other, "POST", "/v1/jobs", Some(&job("invoices"))).await.unwrap().0, 200);
+}
+
+#[tokio::test]
+async fn a_revoked_token_is_refused_within_a_second_or_so() {
+    let registry = Registry::start().await;
+    let token = registry.token(Some(TenantId::DEFAULT), Role::Viewer).await;
+    assert_eq!(registry.call(&token, "GET", "/v1/jobs", None).await.unwrap().0, 200);
+    registry.sql("UPDATE api_token SET revoked_at = esc_now() WHERE role = 'VIEWER'").await;
+    let revoked = std::time::Instant::now();
+    wait_for(SOON, "the token's refusal", async || {
+        let (status, _) = registry.call(&token, "GET", "/v1/jobs", None).await.unwrap();
+        (status == 401).then_some(())
+    })
+    .await;
+    assert!(revoked.elapsed() < std::time::Duration::from_secs(3), "{:?}", revoked.elapsed());
+}
+
+#[tokio::test]
+async fn an_expired_token_is_refused() {
+    let registry = Registry::start().await;
+    let token = registry.token(Some(TenantId::DEFAULT), Role::Viewer).await;
+    registry.sql("UPDATE api_token SET expires_at = esc_now() - interval '1 s' WHERE role = 'VIEWER'").await;
+    assert_eq!(registry.call(&token, "GET", "/v1/jobs", None).await.unwrap().0, 401);
+}

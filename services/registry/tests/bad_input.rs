@@ -1,0 +1,97 @@
+//! Each field of a job, wrong: 400 names it, says what is wrong and what would be right, and nothing is stored.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that can't go on has failed")]
+
+mod support;
+
+use serde_json::{Value, json};
+use support::{Registry, job, with, wrong_fields};
+
+/// A value that is wrong, the field that is to be named, and a word of what would be right.
+fn cases() -> Vec<(Value, &'static str, &'static str)> {
+    vec![
+        (json!({ "name": "" }), "name", "use"),
+        (json!({ "name": "In Voices" }), "name", "a-z"),
+        (json!({ "name": "00000000-0000-4000-8000-000000000001" }), "name", "id"),
+        (json!({ "schedule": "" }), "schedule", ""),
+        (json!({ "schedule": "61 * * * *" }), "schedule", "0-59"),
+        (json!({ "schedule": "* * *" }), "schedule", "field"),
+        (json!({ "schedule": "0 0 30 2 *" }), "schedule", ""),
+        (json!({ "timezone": "Europe/Atlantis" }), "timezone", ""),
+        (json!({ "dstGap": "SOMETIMES" }), "dstGap", "RUN_AFTER"),
+        (json!({ "misfire": { "policy": "NEVER" } }), "misfire.policy", "ONCE"),
+        (json!({ "misfire": { "grace": "1s" } }), "misfire.grace", "at least"),
+        (json!({ "misfire": { "catchUpLimit": -1 } }), "misfire.catchUpLimit", ""),
+        (json!({ "misfire": { "catchUpWindow": "9999999s" } }), "misfire.catchUpWindow", "30 days"),
+        (json!({ "overlap": "QUEUE" }), "overlap", "use FORBID or ALLOW"),
+        (json!({ "overlap": "REPLACE" }), "overlap", "not available yet"),
+        (json!({ "maxRuntime": "0.5s" }), "maxRuntime", "at least"),
+        (json!({ "maxRuntime": "soon" }), "maxRuntime", ""),
+        (json!({ "retry": { "maxAttempts": 101 } }), "retry.maxAttempts", "1 to 100"),
+        (json!({ "retry": { "backoff": "60s", "backoffMax": "10s" } }), "retry.backoff", "backoffMax"),
+        (json!({ "retry": { "maxLost": -3 } }), "retry.maxLost", ""),
+        (json!({ "jitter": "-1s" }), "jitter", ""),
+        (json!({ "queue": "Büro" }), "queue", "a-z"),
+        (json!({ "priority": 10 }), "priority", "0 (first) to 9 (last)"),
+        (json!({ "labels": { "Team": "x" } }), "labels.Team", "a-z"),
+        (json!({ "alert": { "successWithin": "0.1s" } }), "alert.successWithin", "at least"),
+        (json!({ "alert": { "channels": ["nobody"] } }), "alert.channels[0]", "create it first"),
+        (json!({ "alert": { "channels": ["No Body"] } }), "alert.channels[0]", "a-z"),
+        (json!({ "run": {} }), "run", "exec, http and handler"),
+        (json!({ "run": { "exec": {} } }), "run.exec.argv", "program"),
+        (json!({ "run": { "exec": { "argv": ["a"], "shell": "b" } } }), "run.exec.shell", "not both"),
+        (json!({ "run": { "http": { "url": "ftp://x" } } }), "run.http.url", "http://"),
+        (json!({ "run": { "http": { "url": "http://x", "method": "BREW" } } }), "run.http.method", "GET"),
+        (json!({ "run": { "http": { "url": "http://x", "body": "\u{0}" } } }), "run.http.body", "NUL"),
+        (json!({ "run": { "handler": { "name": "" } } }), "run.handler.name", "use"),
+        (json!({ "shedule": "* * * * *" }), "shedule", ""),
+    ]
+}
+
+#[tokio::test]
+async fn each_wrong_field_is_named_with_what_would_be_right() {
+    let registry = Registry::start().await;
+    for (fields, field, right) in cases() {
+        let (status, problem) =
+            registry.admin("POST", "/v1/jobs", Some(&with(job("invoices"), fields.clone()))).await;
+        assert_eq!(status, 400, "{fields}: {problem}");
+        let found = wrong_fields(&problem);
+        assert!(found.iter().any(|found| found == field), "{fields}: {problem}");
+        assert!(problem.to_string().contains(right), "{fields}: {right:?} in {problem}");
+    }
+    assert_eq!(registry.sql("SELECT count(*) FROM job").await, "0");
+    assert_eq!(registry.sql("SELECT count(*) FROM audit_event").await, "0");
+}
+
+#[tokio::test]
+async fn all_wrong_fields_are_named_at_once() {
+    let registry = Registry::start().await;
+    let wrong = json!({
+        "name": "X", "schedule": "61 * * * *", "timezone": "Nowhere", "overlap": "QUEUE", "priority": 77,
+        "misfire": { "grace": "1s" }, "alert": { "channels": ["nobody"] },
+    });
+    let (status, problem) = registry.admin("POST", "/v1/jobs", Some(&with(job("a"), wrong))).await;
+    assert_eq!(status, 400);
+    let mut found = wrong_fields(&problem);
+    found.sort_unstable();
+    let expected =
+        ["alert.channels[0]", "misfire.grace", "name", "overlap", "priority", "schedule", "timezone"];
+    assert_eq!(found, expected);
+}
+
+#[tokio::test]
+async fn an_update_is_checked_like_a_creation_and_changes_nothing_when_wrong() {
+    let registry = Registry::start().await;
+    registry.admin("POST", "/v1/jobs", Some(&job("invoices"))).await;
+    let wrong = with(job("invoices"), json!({ "schedule": "61 * * * *", "timezone": "Nowhere" }));
+    let (status, problem) = registry.admin("PUT", "/v1/jobs/invoices", Some(&wrong)).await;
+    assert_eq!((status, wrong_fields(&problem).len()), (400, 2), "{problem}");
+    assert_eq!(registry.sql("SELECT generation FROM job").await, "1");
+}
+
+#[tokio::test]
+async fn texts_that_postgresql_refuses_name_nothing() {
+    let registry = Registry::start().await;
+    for path in ["/v1/jobs/a%00b", "/v1/jobs/a%00b/runs", "/v1/channels/a%00b"] {
+        assert_eq!(registry.admin("GET", path, None).await.0, 404, "{path}");
+    }
+}
