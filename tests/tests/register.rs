@@ -65,7 +65,7 @@ async fn a_wrong_job_is_refused_with_every_wrong_field_and_nothing_is_stored() {
     for (change, field, says) in [
         (json!({"schedule": "60 * * * *"}), "schedule", "minute"),
         (json!({"schedule": "* * * *"}), "schedule", "5"),
-        (json!({"schedule": "0 0 30 2 *"}), "schedule", "never"),
+        (json!({"schedule": "0 0 30 2 *"}), "schedule", "ever comes"),
         (json!({"timezone": "Europe/Berlinn"}), "timezone", "Berlin"),
         (json!({"name": "Month End"}), "name", "a-z"),
         (json!({"overlap": "QUEUE"}), "overlap", "FORBID"),
