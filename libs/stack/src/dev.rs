@@ -192,7 +192,7 @@ impl Stack {
             Role::Agent => {
                 let dispatchers = self.of(Role::Dispatcher).filter_map(|service| service.endpoint("grpc"));
                 format!(
-                    "dispatchers = [{}]\ntoken_file = {:?}\nslots = {}\nexec_allowed = true\nhttp_allow_loopback = true\n",
+                    "dispatchers = [{}]\nworker_token_file = {:?}\nslots = {}\nexec_allowed = true\nhttp_allow_loopback = true\n",
                     quoted(&dispatchers.collect::<Vec<_>>()),
                     prepare::worker_file(&self.options.data),
                     self.options.agent_slots,
@@ -226,7 +226,8 @@ impl Stack {
         Ok(&mut self.services[last])
     }
 
-    /// Starts a service again that was killed or stopped, under the same name and settings.
+    /// Starts a service again that was killed or stopped, under the same name, settings and addresses: others were
+    /// told where it listens.
     ///
     /// # Errors
     /// Any [`StackError`] that starting it can meet.
@@ -234,7 +235,8 @@ impl Stack {
         let index = self.services.iter().position(|service| service.name() == name);
         let index = index.ok_or_else(|| StackError::UnknownService { name: name.to_owned() })?;
         let role = self.services[index].role();
-        let mut service = Service::spawn(&self.options, role, name, &self.settings_of(role))?;
+        let settings = self.settings_of(role) + &self.services[index].listen_again();
+        let mut service = Service::spawn(&self.options, role, name, &settings)?;
         service.wait_ready(SERVICE_READY).await?;
         self.services[index] = service;
         Ok(())

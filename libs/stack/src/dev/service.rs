@@ -140,6 +140,16 @@ impl Service {
         self.endpoints[which].as_str().map(str::to_owned)
     }
 
+    /// The settings, in TOML, that make another process listen where this one did.
+    pub(super) fn listen_again(&self) -> String {
+        let setting = |which: &str| {
+            let address = self.endpoint(which)?;
+            let address = address.strip_prefix("http://")?;
+            Some(format!("listen_{which} = {address:?}\n"))
+        };
+        ["http", "rest", "grpc"].into_iter().filter_map(setting).collect()
+    }
+
     /// What it has logged since it was started.
     pub fn log(&self) -> &Path {
         self.child.log()
