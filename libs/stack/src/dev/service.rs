@@ -147,7 +147,7 @@ impl Service {
             let address = address.strip_prefix("http://")?;
             Some(format!("listen_{which} = {address:?}\n"))
         };
-        ["http", "rest", "grpc"].into_iter().filter_map(setting).collect()
+        ["http", "grpc"].into_iter().filter_map(setting).collect()
     }
 
     /// What it has logged since it was started.
