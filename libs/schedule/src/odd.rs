@@ -51,8 +51,7 @@ impl Schedule {
         let t = at.timestamp();
         let stretch = zone.stretch_at(t);
         let here = t + zone.offset(stretch);
-        let named = local.at_or_after(here) == Some(here);
-        if !named && rules.after_gap && t == zone.start(stretch) && walk::named_in_gap(local, zone, stretch) {
+        if rules.after_gap && t == zone.start(stretch) && walk::named_in_gap(local, zone, stretch) {
             let (from, to) = (zone.local_end(stretch - 1), zone.local_start(stretch));
             return Some(Oddity::AfterGap { from: wall(from), to: wall(to) });
         }

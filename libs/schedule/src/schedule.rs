@@ -52,7 +52,7 @@ impl Schedule {
         };
         let schedule = Self { kind, first: FIRST_INSTANT, last: LAST_INSTANT };
         if schedule.at_or_after(FIRST_INSTANT).is_none() {
-            let why = "never comes: the clock change skips it, and dst_gap is SKIP";
+            let why = "never comes: a clock change removes it and dstGap is SKIP, or it lies before 1970";
             return Err(vec![SpecError::expression(why)]);
         }
         Ok(schedule)

@@ -104,15 +104,13 @@ pub(crate) fn at_or_before(local: &Local, zone: &Zone, rules: Rules, t: i64) -> 
         if at == 0 {
             return None;
         }
-        if rules.after_gap && found.is_some_and(|found| found >= passed_before) {
-            return Some(zone.start(at));
-        }
         // The first pass ends after what was searched: the times in between are still to come.
         if rules.fold == DstFold::Both && upto < passed_before {
             at -= 1;
             upto = zone.local_end(at) - 1;
             continue;
         }
+        // Nothing down to `found`: go straight to the stretch that has it, or that the gap it fell into follows.
         let found = found?;
         at = zone.last_starting_at_or_before(found, at - 1)?;
         if found >= zone.local_end(at) {

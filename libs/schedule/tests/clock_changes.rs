@@ -140,6 +140,17 @@ impl Scan {
     }
 }
 
+/// Instants to ask from: every 19 minutes of the window, and each second next to the change.
+fn probes(
+    from: DateTime<Utc>,
+    to: DateTime<Utc>,
+    change: DateTime<Utc>,
+) -> impl Iterator<Item = DateTime<Utc>> {
+    let regular = std::iter::successors(Some(from), |at| Some(*at + TimeDelta::minutes(19)));
+    let close = (-2..=2).map(move |second| change + TimeDelta::seconds(second));
+    regular.take_while(move |at| *at <= to).chain(close)
+}
+
 /// Compares around every change; returns how many zones had one and how many windows were compared.
 fn compare(zones: &[&str], whens: &[&str], margin: TimeDelta, step: TimeDelta) -> (usize, usize) {
     let (mut with_changes, mut windows) = (0, 0);
@@ -163,6 +174,18 @@ fn compare(zones: &[&str], whens: &[&str], margin: TimeDelta, step: TimeDelta) -
                 let backward =
                     std::iter::successors(schedule.previous(to), before).take_while(|at| *at >= from);
                 assert!(backward.eq(expected.iter().rev().copied()), "{case}, backward");
+                // Asked in the middle of a pass, or right before the end of a gap, it answers the same.
+                for at in probes(from, to, *change) {
+                    let (next, previous) = (schedule.next(at), schedule.previous(at));
+                    let expected_next = expected.range(at + TimeDelta::seconds(1)..).next();
+                    assert_eq!(next.filter(|next| *next <= to).as_ref(), expected_next, "{case}, after {at}");
+                    let expected_previous = expected.range(..=at).next_back();
+                    assert_eq!(
+                        previous.filter(|previous| *previous >= from).as_ref(),
+                        expected_previous,
+                        "{case}, until {at}"
+                    );
+                }
                 windows += 1;
             }
         }

@@ -216,7 +216,7 @@ fn a_single_time_comes_once_and_follows_the_clock_change_rules() {
     let moved = new_york(DstGap::RunAfter, DstFold::First).unwrap();
     assert_eq!(moved.next(at("2026-01-01T00:00:00Z")), Some(at("2026-03-08T07:00:00Z")));
     let never = new_york(DstGap::Skip, DstFold::First).unwrap_err();
-    assert!(never[0].message.contains("the clock change skips it"), "{never:?}");
+    assert!(never[0].message.contains("a clock change removes it"), "{never:?}");
 
     let both = parse("@at 2026-11-01T01:30:00", "America/New_York", DstGap::Skip, DstFold::Both).unwrap();
     let expected = [at("2026-11-01T05:30:00Z"), at("2026-11-01T06:30:00Z")];
@@ -256,9 +256,11 @@ fn a_preview_says_what_a_clock_change_did() {
     assert_eq!(both.oddity(at("2026-11-01T06:30:00Z")), Some(Oddity::SecondPass));
     assert_eq!(both.oddity(at("2026-11-02T06:30:00Z")), None);
 
-    // 03:00 is named itself: nothing was moved there.
-    let three = schedule("0 3 * * *", "America/New_York");
-    assert_eq!(three.oddity(moved), None);
+    // 03:00 is named itself, and 02:00 is moved onto it only where it is named too.
+    assert_eq!(schedule("0 3 * * *", "America/New_York").oddity(moved), None);
+    assert!(schedule("0 2,3 * * *", "America/New_York").oddity(moved).is_some());
+    // Elapsed time goes on through a gap.
+    assert_eq!(schedule("* * * * *", "America/New_York").oddity(moved), None);
 }
 
 #[test]

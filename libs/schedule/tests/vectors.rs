@@ -85,3 +85,14 @@ fn what_means_the_same() {
         assert_eq!(one_due, other_due, "{one:?} and {other:?}");
     }
 }
+
+#[test]
+fn the_hosts_own_timezone_changes_no_answer() {
+    let tests = std::env::current_exe().unwrap();
+    for zone in ["UTC", "America/New_York", "Asia/Kathmandu", "Pacific/Apia", "Nowhere/At_All", ":/dev/null"]
+    {
+        let output = std::process::Command::new(&tests).arg("what_").env("TZ", zone).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && text.contains("3 passed"), "TZ={zone}: {text}");
+    }
+}
