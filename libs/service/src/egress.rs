@@ -35,7 +35,7 @@ pub enum Refused {
     #[error("the URL begins with {0}: use http or https")]
     Scheme(String),
     /// The host is, or leads to, an address that is not permitted.
-    #[error("{host} leads to {address}, {kind}: connections there are refused unless {} is on", kind.setting())]
+    #[error("{host} leads to {address}, {kind}: {}", kind.remedy())]
     Address {
         /// As written.
         host: String,

@@ -28,11 +28,11 @@ service::settings! {
         /// A delivery older than this is given up, in milliseconds.
         delivery_give_up_ms: u64 = 259_200_000,
         /// Webhooks may lead to this machine.
-        allow_loopback: bool = false,
+        webhook_allow_loopback: bool = false,
         /// Webhooks may lead to private networks.
-        allow_private: bool = false,
+        webhook_allow_private: bool = false,
         /// Webhooks may lead to link-local networks, where clouds keep their machines' credentials.
-        allow_link_local: bool = false,
+        webhook_allow_link_local: bool = false,
     }
 }
 
@@ -40,9 +40,9 @@ impl WatchdogConfig {
     /// Where webhooks may lead.
     pub fn egress(&self) -> Policy {
         Policy {
-            loopback: self.allow_loopback,
-            private: self.allow_private,
-            link_local: self.allow_link_local,
+            loopback: self.webhook_allow_loopback,
+            private: self.webhook_allow_private,
+            link_local: self.webhook_allow_link_local,
         }
     }
 

@@ -11,6 +11,9 @@ use store::watch_cursor::{Advance, Cursor, Rest, Revision};
 /// Judged this long after the deadline, so that a success which was reported in time has been committed.
 pub const SETTLE: Duration = Duration::seconds(3);
 
+/// Deadlines further away are no deadlines; instants stay in range.
+const WITHIN_MAX: Duration = Duration::days(3_660);
+
 /// How long a definition that can't be used is left alone before it is looked at again.
 const BROKEN_AGAIN: Duration = Duration::minutes(10);
 
@@ -159,7 +162,7 @@ impl Span<'_> {
             Err(problem) => return Watched::Broken(problem.clone()),
         };
         let Some(within) = definition.success_within() else { return Watched::No };
-        let Ok(within) = Duration::from_std(within) else {
+        let Some(within) = Duration::from_std(within).ok().filter(|within| *within <= WITHIN_MAX) else {
             return Watched::Broken("its deadline is too far away".to_owned());
         };
         match read(definition, cursor) {

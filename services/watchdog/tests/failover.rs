@@ -21,7 +21,7 @@ async fn start(cell: &Cell, folder: &Path, name: &str) -> ManagedChild {
         .env("ESCAPEMENT_NAME", name)
         .env("ESCAPEMENT_DATABASE_URL", &cell.url)
         .env("ESCAPEMENT_ETCD_ENDPOINTS", shared_etcd().await.endpoints().join(","))
-        .env("ESCAPEMENT_ALLOW_LOOPBACK", "true");
+        .env("ESCAPEMENT_WEBHOOK_ALLOW_LOOPBACK", "true");
     let child = ManagedChild::spawn(&spec).expect("spawned");
     let published = async || std::fs::read(&endpoints).ok();
     let text = wait_for(LIMIT, "a watchdog's endpoints", published).await;

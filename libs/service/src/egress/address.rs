@@ -28,13 +28,13 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The setting that permits it.
-    pub const fn setting(self) -> &'static str {
+    /// What would permit it; the settings' names begin with what they are for.
+    pub const fn remedy(self) -> &'static str {
         match self {
-            Self::Loopback => "allow_loopback",
-            Self::Private => "allow_private",
-            Self::LinkLocal => "allow_link_local",
-            Self::Special => "nothing (they are never permitted)",
+            Self::Loopback => "refused while the setting …_allow_loopback is off",
+            Self::Private => "refused while the setting …_allow_private is off",
+            Self::LinkLocal => "refused while the setting …_allow_link_local is off",
+            Self::Special => "always refused",
         }
     }
 

@@ -7,10 +7,9 @@ WITH due AS MATERIALIZED (
         WHERE d.channel_id = c.id AND d.delivered_at IS NULL AND d.given_up_at IS NULL
           AND d.next_try_at <= (SELECT esc_now())
           AND (d.event = 'OPENED'
-               OR NOT EXISTS (SELECT 1 FROM alert_delivery o
-                              WHERE o.alert_id = d.alert_id AND o.channel_id = d.channel_id AND o.event = 'OPENED'
-                                AND o.delivered_at IS NULL AND o.given_up_at IS NULL))
-        ORDER BY d.next_try_at, d.sequence LIMIT $2
+               OR coalesce((SELECT o.delivered_at IS NOT NULL OR o.given_up_at IS NOT NULL FROM alert_delivery o
+                            WHERE o.alert_id = d.alert_id AND o.channel_id = d.channel_id AND o.event = 'OPENED'), true))
+        ORDER BY d.next_try_at LIMIT $2
         FOR UPDATE OF d SKIP LOCKED
     ) d
     WHERE c.id <> ALL($3::uuid[])

@@ -184,6 +184,12 @@ fn a_schedule_that_can_not_be_read_is_broken_not_silent() {
 }
 
 #[test]
+fn a_deadline_beyond_all_reason_is_broken_and_no_panic() {
+    let walked = go(&cursor(0, vec![revision(0, definition("* * * * *", u64::MAX / 1_000))]), 320);
+    assert_eq!(walked.broken, [(at(0), "its deadline is too far away".to_owned())]);
+}
+
+#[test]
 fn nothing_that_the_ledger_no_longer_keeps_is_expected() {
     let cursor = cursor(0, vec![revision(0, definition("* * * * *", 10))]);
     let walked = walk(&cursor, at(300), at(180), 1_000);

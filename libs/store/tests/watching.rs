@@ -1,0 +1,152 @@
+//! What the watchdog's statements rely on: the fence, the locks, and the indexes that keep them short on full tables.
+
+mod support;
+
+use model::ids::{HolderId, JobId};
+use std::time::Duration;
+use store::fence::{self, Raised, Role, Term};
+use store::{StoreError, watch_cursor};
+use support::Cell;
+use tokio_postgres::types::ToSql;
+use uuid::Uuid;
+
+fn term(revision: i64) -> Term {
+    Term { role: Role::Watchdog, revision, holder: HolderId::random() }
+}
+
+/// A successor waits for what its predecessor is writing; from then on the predecessor writes nothing.
+#[tokio::test]
+async fn raising_the_fence_waits_for_whoever_holds_it_and_refuses_it_afterwards() {
+    let cell = Cell::create().await;
+    let (old, new) = (term(1), term(2));
+    assert_eq!(fence::raise(&cell.store, old).await.expect("raised"), Raised::Held);
+
+    let mut client = cell.store.client("old").await.expect("connected");
+    let tx = client.begin("old").await.expect("begun");
+    fence::hold(&tx, old).await.expect("it leads");
+    let store = cell.store.clone();
+    let raising = tokio::spawn(async move { fence::raise(&store, new).await });
+    let observer = cell.connect().await;
+    stack::wait::wait_for(Duration::from_secs(10), "the successor to wait for the lock", async || {
+        let waiting = "SELECT count(*) FROM pg_locks l JOIN pg_stat_activity a USING (pid) \
+                       WHERE NOT l.granted AND a.datname = current_database()";
+        let waiting: i64 = observer.query_one(waiting, &[]).await.expect("locks").get(0);
+        (waiting > 0).then_some(())
+    })
+    .await;
+    assert!(!raising.is_finished());
+    tx.commit().await.expect("committed");
+    assert_eq!(raising.await.expect("no panic").expect("raised"), Raised::Held);
+
+    let tx = client.begin("old").await.expect("begun");
+    let refused = fence::hold(&tx, old).await;
+    assert!(matches!(refused, Err(StoreError::Fenced { role: "watchdog", revision: 1 })), "{refused:?}");
+}
+
+/// A job that the registry is changing is judged after the change, by what it then reads.
+#[tokio::test]
+async fn a_cursor_that_is_being_changed_is_left_for_the_next_batch() {
+    let cell = Cell::create().await;
+    let observer = cell.connect().await;
+    fill(&observer, 2).await;
+    observer.batch_execute("UPDATE watch_cursor SET judge_at = esc_now()").await.expect("due");
+    let job: Uuid =
+        observer.query_one("SELECT min(id::text)::uuid FROM job", &[]).await.expect("a job").get(0);
+
+    let mut registry = cell.store.client("change").await.expect("connected");
+    let change = registry.begin("change").await.expect("begun");
+    store::job_change::lock(&change, &[JobId(job)]).await.expect("locked");
+
+    let mut watchdog = cell.store.client("judge").await.expect("connected");
+    let judging = watchdog.begin("judge").await.expect("begun");
+    let locked = watch_cursor::lock_due(&judging, 10).await.expect("no waiting");
+    let due = watch_cursor::read(&judging, &locked).await.expect("read");
+    assert_eq!(due.cursors.len(), 1);
+    assert_ne!(due.cursors[0].job_id, JobId(job));
+    drop(judging);
+    change.commit().await.expect("committed");
+
+    let judging = watchdog.begin("judge").await.expect("begun");
+    assert_eq!(watch_cursor::lock_due(&judging, 10).await.expect("locked").len(), 2);
+}
+
+#[tokio::test]
+async fn the_statements_use_their_indexes_on_full_tables() {
+    let cell = Cell::create().await;
+    let client = cell.connect().await;
+    fill(&client, 20_000).await;
+    let jobs: Vec<Uuid> = vec![Uuid::from_u128(1), Uuid::from_u128(2)];
+    let now = chrono::Utc::now();
+    let instants = vec![now, now];
+    let none: Vec<Uuid> = Vec::new();
+    let statements: [(&str, Vec<&(dyn ToSql + Sync)>, &[&str]); 6] = [
+        ("watch_cursor/lock_due", vec![&500_i64], &["watch_cursor_due"]),
+        ("watch_rest/lock_due", vec![&500_i64], &["watch_rest_due"]),
+        (
+            "watch_cursor/read",
+            vec![&jobs, &jobs, &instants],
+            &["watch_cursor_pkey", "job_pkey", "job_revision_pkey"],
+        ),
+        ("verdict/evidence", vec![&jobs, &instants, &now, &now], &["run_lease_pkey"]),
+        ("alert/recovered", vec![&"NO_SUCCESS", &500_i64], &["alert_one_open"]),
+        ("alert_delivery/claim", vec![&32_i64, &4_i64, &none, &30_000_i64], &["alert_delivery_due"]),
+    ];
+    for (name, params, indexes) in statements {
+        let path = format!("{}/sql/{name}.sql", env!("CARGO_MANIFEST_DIR"));
+        let text = std::fs::read_to_string(&path).expect("a statement");
+        // The header's lines are comments, which EXPLAIN may stand before.
+        let rows = client.query(&format!("EXPLAIN {text}"), &params).await.expect(name);
+        let plan: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
+        let plan = plan.join("\n");
+        for index in indexes {
+            assert!(plan.contains(index), "{name} does not use {index}:\n{plan}");
+        }
+        let small = ["alert_channel", "due", "now"];
+        let read_whole = plan.split("Seq Scan on ").skip(1).filter_map(|rest| rest.split_whitespace().next());
+        let read_whole: Vec<_> = read_whole.filter(|table| !small.contains(table)).collect();
+        assert!(read_whole.is_empty(), "{name} reads all of {read_whole:?}:\n{plan}");
+    }
+}
+
+const DEFINITION: &str = r#"{"schedule": "* * * * *", "timezone": "UTC", "dst_gap": "RUN_AFTER", "dst_fold": "FIRST",
+    "misfire": {"policy": "ONCE", "grace": 60000, "catch_up_limit": 1000, "catch_up_window": 604800000},
+    "overlap": "FORBID", "max_runtime": 3600000, "jitter": 0, "queue": "default", "priority": 0, "labels": {},
+    "retry": {"max_attempts": 1, "backoff": 10000, "backoff_max": 600000, "max_lost": 3},
+    "alert": {"success_within": null, "channels": [], "disabled": false},
+    "run": {"handler": {"name": "invoice", "payload": ""}}}"#;
+
+/// So many jobs with a cursor, a revision, three runs of three days, and for each tenth a resolved and each hundredth an
+/// open alert with its delivery.
+async fn fill(client: &tokio_postgres::Client, jobs: i32) {
+    let script = format!(
+        "SELECT esc_make_partitions(current_date - 1, current_date + 1);
+         CREATE TEMP TABLE n AS SELECT i, ('00000000-0000-4000-9000-' || lpad(to_hex(i), 12, '0'))::uuid AS id,
+                '00000000-0000-4000-8000-000000000001'::uuid AS tenant FROM generate_series(1, {jobs}) i;
+         INSERT INTO job (id, tenant_id, generation, created_at, updated_at, name, definition)
+             SELECT id, tenant, 1, now(), now(), 'job-' || i, '{DEFINITION}' FROM n;
+         INSERT INTO job_revision (job_id, generation, in_force_from, action, author, definition)
+             SELECT id, 1, now(), 'CREATED', 'test', '{DEFINITION}' FROM n;
+         INSERT INTO job_cursor (job_id, next_fire_at, generation) SELECT id, now(), 1 FROM n;
+         INSERT INTO watch_cursor (job_id, next_at, judge_at) SELECT id, now(), now() + i * interval '1 second' FROM n;
+         INSERT INTO watch_rest (job_id, through, judged_through, judge_at)
+             SELECT id, now(), now(), now() + i * interval '1 second' FROM n;
+         INSERT INTO run (job_id, tenant_id, scheduled_for, due_at, generation, term, origin)
+             SELECT id, tenant, at, at, 1, 1, 'SCHEDULE'
+             FROM n, generate_series(date_trunc('day', now()) - interval '1 day', now() + interval '1 day', '1 day') at;
+         INSERT INTO run_lease (job_id, tenant_id, claim_id, scheduled_for, claimed_at, generation, token, priority,
+                                undelivered, lost, failed, attempt, connection, origin, exclusive, queue)
+             SELECT id, tenant, id, date_trunc('day', now()), now(), 1, i, 0, 0, 0, 0, 1, 1, 'SCHEDULE', true, 'default' FROM n;
+         INSERT INTO run_output (job_id, scheduled_for, attempt, tail) SELECT id, date_trunc('day', now()), 1, '' FROM n;
+         INSERT INTO verdict (job_id, occurrence, judged_at, deadline, kind, cause)
+             SELECT id, date_trunc('day', now()), now(), now(), 'NO_SUCCESS', 'WAITING' FROM n;
+         INSERT INTO alert_channel (id, tenant_id, created_at, name, kind, url)
+             SELECT id, tenant, now(), 'channel-' || i, 'WEBHOOK', 'http://127.0.0.1:1/' FROM n WHERE i <= 10;
+         INSERT INTO alert (id, tenant_id, job_id, first_occurrence, last_occurrence, opened_at, resolved_at, kind, cause)
+             SELECT id, tenant, id, date_trunc('day', now()), date_trunc('day', now()), now(),
+                    CASE WHEN i % 100 > 0 THEN now() END, 'NO_SUCCESS', 'WAITING' FROM n WHERE i % 10 = 0;
+         INSERT INTO alert_delivery (id, alert_id, channel_id, created_at, next_try_at, delivered_at, event, body)
+             SELECT gen_random_uuid(), a.id, c.id, now(), now(), a.resolved_at, 'OPENED', '{{}}' FROM alert a, alert_channel c;
+         ANALYZE"
+    );
+    client.batch_execute(&script).await.expect("filled");
+}
