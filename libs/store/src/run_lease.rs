@@ -74,6 +74,19 @@ pub async fn lock(
     rows.iter().map(|row| read(row).map(|lease| (lease.key, lease))).collect()
 }
 
+/// The jobs of which these sessions have runs, without locks: for locking what comes before leases.
+///
+/// # Errors
+/// [`StoreError::Database`].
+pub async fn jobs_of_sessions(
+    tx: &Transaction<'_>,
+    sessions: &[SessionId],
+) -> Result<BTreeSet<JobId>, StoreError> {
+    let sessions: Vec<Uuid> = sessions.iter().map(|session| session.0).collect();
+    let rows = tx.query(sql!("run_lease/of_sessions.sql"), &[&sessions, &0_i64]).await?;
+    Ok(rows.iter().map(|row| JobId(row.get("job_id"))).collect())
+}
+
 /// Reads every lease of these sessions after locking them, in order. The caller holds the sessions' locks.
 ///
 /// # Errors

@@ -16,7 +16,7 @@ use uuid::Uuid;
 pub async fn recorded(
     tx: &Transaction<'_>,
     attempts: &[(RunKey, Attempt)],
-) -> Result<BTreeMap<RunKey, State>, StoreError> {
+) -> Result<BTreeMap<(RunKey, i32), State>, StoreError> {
     let instants: Vec<DateTime<Utc>> = attempts.iter().map(|(key, _)| key.scheduled_for).collect();
     let (Some(first), Some(last)) = (instants.iter().min(), instants.iter().max()) else {
         return Ok(BTreeMap::new());
@@ -34,7 +34,7 @@ pub async fn recorded(
             let state = state
                 .parse()
                 .map_err(|error| StoreError::Corrupt { what: "run.state", problem: format!("{error}") })?;
-            Ok((key, state))
+            Ok(((key, row.get("attempt")), state))
         })
         .collect()
 }

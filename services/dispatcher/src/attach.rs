@@ -1,0 +1,181 @@
+//! Takes a worker in: who it is, which runs it may take, and which session it goes on with.
+//!
+//! Invariant: whatever the database says a resuming worker holds and the worker does not have is sent to it, because
+//! its Hello was written before the leases are read: a run stays in the worker's list until its end is recorded.
+
+use crate::message;
+use crate::roster::{Attached, Link};
+use crate::shared::Shared;
+use model::ids::{SessionId, TenantId};
+use model::validate::FieldError;
+use rpc::convert::run::{AttemptRef, read_ref};
+use rpc::v1::{Hello, RunRef};
+use std::collections::HashSet;
+use std::time::Instant;
+use store::run_lease::assignment;
+use store::worker_session::{self, Worker};
+use store::{StoreError, api_token};
+use tonic::Status;
+use tonic::metadata::MetadataMap;
+
+const NAME_CHARS_MAX: usize = 128;
+const VERSION_CHARS_MAX: usize = 64;
+const QUEUES_MAX: usize = 64;
+const QUEUE_CHARS_MAX: usize = 63;
+const SLOTS_MAX: i32 = 10_000;
+
+/// Whose runs the bearer of a request's token may take; none is every tenant's.
+///
+/// # Errors
+/// UNAUTHENTICATED, PERMISSION_DENIED; UNAVAILABLE when the database can't be asked.
+pub async fn authenticate(shared: &Shared, metadata: &MetadataMap) -> Result<Option<TenantId>, Status> {
+    let secret = bearer(metadata).ok_or_else(rpc::status::unauthenticated)?;
+    let token = api_token::find(&shared.store, &api_token::hash(secret)).await;
+    let token = token
+        .map_err(|error| rpc::status::unavailable("PostgreSQL", &error))?
+        .ok_or_else(rpc::status::unauthenticated)?;
+    match token.role {
+        api_token::Role::Worker | api_token::Role::Admin => Ok(token.tenant),
+        api_token::Role::Editor | api_token::Role::Viewer => Err(rpc::status::denied("worker")),
+    }
+}
+
+fn bearer(metadata: &MetadataMap) -> Option<&str> {
+    let (scheme, secret) = metadata.get("authorization")?.to_str().ok()?.split_once(' ')?;
+    let secret = secret.trim();
+    (scheme.eq_ignore_ascii_case("bearer") && !secret.is_empty()).then_some(secret)
+}
+
+/// A session that has a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Connected {
+    /// The session.
+    pub session: SessionId,
+    /// The number of the connection.
+    pub connection: i32,
+}
+
+/// Takes a worker in and puts Welcome, and what it lacks, into its connection.
+///
+/// # Errors
+/// INVALID_ARGUMENT with every wrong field; UNAVAILABLE when the database can't be asked or we are full or draining.
+pub async fn attach(
+    shared: &Shared,
+    tenant: Option<TenantId>,
+    hello: Hello,
+    link: Link,
+) -> Result<Connected, Status> {
+    let in_hand = in_hand(&hello.in_hand);
+    let earlier: Option<SessionId> = hello.session_id.parse().ok();
+    let worker = worker_of(hello, tenant).map_err(rpc::status::invalid)?;
+    if shared.draining() {
+        return Err(Status::unavailable("this dispatcher is draining: connect to another"));
+    }
+    if shared.roster().count() >= shared.config.sessions_max as usize {
+        return Err(Status::resource_exhausted("this dispatcher is full: connect to another"));
+    }
+    let opened = open(shared, earlier, &worker).await;
+    let (connected, resumed) = opened.map_err(|error| rpc::status::unavailable("PostgreSQL", &error))?;
+    let Connected { session, connection } = connected;
+    let leases = match resumed {
+        true => assignment::of_sessions(&shared.store, &[session]).await,
+        false => Ok(Vec::new()),
+    };
+    let leases = leases.map_err(|error| rpc::status::unavailable("PostgreSQL", &error))?;
+
+    link.send(message::welcome(session, connection, resumed, &shared.terms));
+    let attached = Attached {
+        connection,
+        tenant,
+        queues: worker.queues.clone(),
+        slots: usize::try_from(worker.slots).unwrap_or(0),
+        link,
+    };
+    let redelivered = {
+        let mut roster = shared.roster();
+        roster.attach(session, attached, Instant::now());
+        roster.adopt(&leases, &in_hand)
+    };
+    shared.metrics.redelivered(redelivered);
+    shared.work.notify_one();
+    tracing::info!(session = %session, session.connection = connection, session.resumed = resumed, worker.name = worker.name, worker.queues = worker.queues.join(","), worker.slots = worker.slots, redelivered, "A worker has connected");
+    Ok(connected)
+}
+
+/// The session that the worker asks for, or a new one; and whether it is the one that it asked for.
+async fn open(
+    shared: &Shared,
+    earlier: Option<SessionId>,
+    worker: &Worker,
+) -> Result<(Connected, bool), StoreError> {
+    if let Some(session) = earlier
+        && let Some(connection) = worker_session::resume(&shared.store, session, shared.id, worker).await?
+    {
+        return Ok((Connected { session, connection }, true));
+    }
+    let session = SessionId::random();
+    worker_session::insert(&shared.store, session, shared.id, worker).await?;
+    Ok((Connected { session, connection: 1 }, false))
+}
+
+/// The runs that a worker says it has; what names no attempt is not a run of ours.
+pub fn in_hand(runs: &[RunRef]) -> HashSet<AttemptRef> {
+    runs.iter().filter_map(|run| read_ref("inHand", Some(run)).ok()).collect()
+}
+
+fn worker_of(hello: Hello, tenant: Option<TenantId>) -> Result<Worker, Vec<FieldError>> {
+    let mut errors = Vec::new();
+    let mut check = |holds: bool, field: &str, rule: String| {
+        if !holds {
+            errors.push(FieldError::new(field, rule));
+        }
+    };
+    let text = |text: &str, most: usize| text.chars().count() <= most && !text.chars().any(char::is_control);
+    check(
+        text(&hello.name, NAME_CHARS_MAX),
+        "name",
+        format!("use at most {NAME_CHARS_MAX} printable characters"),
+    );
+    let rule = format!("use at most {VERSION_CHARS_MAX} printable characters");
+    check(text(&hello.version, VERSION_CHARS_MAX), "version", rule);
+    let counted = (1..=QUEUES_MAX).contains(&hello.queues.len());
+    check(counted, "queues", format!("{} queues: name 1 to {QUEUES_MAX}", hello.queues.len()));
+    for (index, queue) in hello.queues.iter().enumerate() {
+        let sound = !queue.is_empty() && text(queue, QUEUE_CHARS_MAX);
+        check(sound, &format!("queues[{index}]"), format!("use 1 to {QUEUE_CHARS_MAX} printable characters"));
+    }
+    check((1..=SLOTS_MAX).contains(&hello.slots), "slots", format!("{}: use 1 to {SLOTS_MAX}", hello.slots));
+    if !errors.is_empty() {
+        return Err(errors);
+    }
+    // Sorted, so that workers of the same queues are one group.
+    let mut queues = hello.queues;
+    queues.sort_unstable();
+    queues.dedup();
+    Ok(Worker { name: hello.name, version: hello.version, queues, slots: hello.slots, tenant })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hello_is_told_everything_that_is_wrong_with_it() {
+        let hello =
+            Hello { queues: vec![String::new()], slots: 0, name: "a\nb".to_owned(), ..Hello::default() };
+        let errors = worker_of(hello, None).expect_err("three fields are wrong");
+        let fields: Vec<&str> = errors.iter().map(|error| error.field.as_str()).collect();
+        assert_eq!(fields, ["name", "queues[0]", "slots"]);
+    }
+
+    #[test]
+    fn workers_of_the_same_queues_are_alike_whatever_order_they_name_them_in() {
+        let hello = |queues: [&str; 3]| Hello {
+            queues: queues.map(str::to_owned).to_vec(),
+            slots: 1,
+            ..Hello::default()
+        };
+        let one = worker_of(hello(["b", "a", "b"]), None).expect("sound");
+        assert_eq!(one, worker_of(hello(["a", "a", "b"]), None).expect("sound"));
+    }
+}

@@ -1,0 +1,163 @@
+//! What follows for a run from the end of one of its attempts, as values: an end, or a retry. Pure.
+
+use model::attempt::{Outcome, Verdict};
+use model::job::Retry;
+use model::run::{Reason, State};
+use store::run_end::{End, Output};
+use store::run_lease::{self, Lease};
+
+/// What follows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Conclusion {
+    /// The run ends.
+    End(End),
+    /// It is tried again.
+    Retry(run_lease::Retry),
+}
+
+impl Conclusion {
+    /// What the run became, for counting.
+    pub fn became(&self) -> &'static str {
+        match self {
+            Self::End(end) => end.state.as_str(),
+            Self::Retry(_) => "RETRY",
+        }
+    }
+}
+
+/// What an outcome means, given the lease. A worker can't know why it was told to stop: the request is in the lease; a
+/// stop after the deadline was ours; one that nobody asked for is no fault of the work.
+pub fn resolve(outcome: Outcome, lease: &Lease) -> Outcome {
+    match (outcome, lease.cancel) {
+        (Outcome::Cancelled(_), Some(reason)) => Outcome::Cancelled(reason),
+        (Outcome::Cancelled(_), None) if lease.overdue => Outcome::TimedOut,
+        (Outcome::Cancelled(_), None) => Outcome::Lost,
+        // Whoever was to be cancelled is not tried again because it died first.
+        (Outcome::Lost | Outcome::Undelivered | Outcome::Failed(_) | Outcome::TimedOut, Some(reason)) => {
+            Outcome::Cancelled(reason)
+        }
+        (outcome, _) => outcome,
+    }
+}
+
+/// What follows for the run of `lease` from the end of its attempt.
+pub fn conclude(lease: &Lease, outcome: Outcome, retry: &Retry, output: Option<Output>) -> Conclusion {
+    match model::attempt::conclude(outcome, lease.spent, retry) {
+        Verdict::End(state, reason) => {
+            Conclusion::End(End { key: lease.key, attempt: Some(lease.named()), state, reason, output })
+        }
+        Verdict::Retry { after, spent } => {
+            let (state, reason) = recorded_as(outcome);
+            Conclusion::Retry(run_lease::Retry {
+                key: lease.key,
+                attempt: lease.named(),
+                state,
+                reason,
+                spent,
+                after,
+                output,
+            })
+        }
+    }
+}
+
+/// How an attempt that did not end its run stands in the ledger.
+fn recorded_as(outcome: Outcome) -> (State, Reason) {
+    match outcome {
+        Outcome::Failed(reason) => (State::Failed, reason),
+        Outcome::TimedOut => (State::TimedOut, Reason::MaxRuntime),
+        Outcome::Undelivered => (State::Failed, Reason::Undeliverable),
+        Outcome::Cancelled(reason) => (State::Cancelled, reason),
+        // Success ends its run; it has no place here.
+        Outcome::Lost | Outcome::Succeeded => (State::Lost, Reason::WorkerLost),
+    }
+}
+
+/// True when a report of `outcome` may be the one that was recorded as `state`, sent again. A run that was given away
+/// is recorded as lost: its old worker's success does not agree.
+pub fn agrees(outcome: Outcome, state: State) -> bool {
+    match outcome {
+        Outcome::Succeeded => state == State::Succeeded,
+        Outcome::Failed(_) => matches!(state, State::Failed | State::Cancelled),
+        Outcome::TimedOut => matches!(state, State::TimedOut | State::Cancelled),
+        Outcome::Cancelled(_) => matches!(state, State::Cancelled | State::TimedOut | State::Lost),
+        Outcome::Lost => matches!(state, State::Lost | State::Cancelled),
+        Outcome::Undelivered => false,
+    }
+}
+
+/// Ends and retries apart, each in the order of their keys, which is the order of locks.
+pub fn parted<'a>(
+    conclusions: impl IntoIterator<Item = &'a Conclusion>,
+) -> (Vec<End>, Vec<run_lease::Retry>) {
+    let (mut ends, mut retries) = (Vec::new(), Vec::new());
+    for conclusion in conclusions {
+        match conclusion {
+            Conclusion::End(end) => ends.push(end.clone()),
+            Conclusion::Retry(retry) => retries.push(retry.clone()),
+        }
+    }
+    ends.sort_by_key(|end| end.key);
+    retries.sort_by_key(|retry| retry.key);
+    (ends, retries)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use chrono::DateTime;
+    use model::attempt::Spent;
+    use model::ids::{Generation, JobId, RunKey, SessionId};
+    use model::token::Token;
+    use std::time::Duration;
+
+    fn lease() -> Lease {
+        Lease {
+            key: RunKey::new(JobId::random(), DateTime::UNIX_EPOCH),
+            attempt: 1,
+            token: Token::from_i64(1 << 44).expect("positive"),
+            session: Some(SessionId::random()),
+            connection: 1,
+            generation: Generation::FIRST,
+            spent: Spent::default(),
+            cancel: None,
+            overdue: false,
+            given_up: false,
+        }
+    }
+
+    const RETRY: Retry =
+        Retry { max_attempts: 2, backoff: Duration::ZERO, backoff_max: Duration::ZERO, max_lost: 2 };
+
+    #[test]
+    fn a_stop_takes_its_reason_from_the_lease() {
+        let stopped = Outcome::Cancelled(Reason::Requested);
+        let asked = Lease { cancel: Some(Reason::Replaced), ..lease() };
+        assert_eq!(resolve(stopped, &asked), Outcome::Cancelled(Reason::Replaced));
+        let overdue = Lease { overdue: true, ..lease() };
+        assert_eq!(resolve(stopped, &overdue), Outcome::TimedOut);
+        assert_eq!(resolve(stopped, &lease()), Outcome::Lost);
+    }
+
+    #[test]
+    fn a_run_that_was_to_be_cancelled_is_not_tried_again_because_its_worker_died() {
+        let asked = Lease { cancel: Some(Reason::Requested), ..lease() };
+        let conclusion = conclude(&asked, resolve(Outcome::Lost, &asked), &RETRY, None);
+        assert_eq!(conclusion.became(), "CANCELLED");
+        assert_eq!(resolve(Outcome::Succeeded, &asked), Outcome::Succeeded);
+    }
+
+    #[test]
+    fn a_success_never_agrees_with_a_loss() {
+        assert!(agrees(Outcome::Succeeded, State::Succeeded));
+        assert!(!agrees(Outcome::Succeeded, State::Lost));
+        assert!(agrees(Outcome::Lost, State::Lost));
+    }
+
+    #[test]
+    fn an_attempt_that_does_not_end_its_run_keeps_its_own_state() {
+        let conclusion = conclude(&lease(), Outcome::Failed(Reason::NotStarted), &RETRY, None);
+        let Conclusion::Retry(retry) = conclusion else { panic!("one attempt is left: {conclusion:?}") };
+        assert_eq!((retry.state, retry.reason, retry.spent.failed), (State::Failed, Reason::NotStarted, 1));
+    }
+}

@@ -1,0 +1,217 @@
+//! The stream of one worker: reads what it says, for as long as the connection lasts.
+//!
+//! Owns no state: what a message means for the runs is decided where they are kept. A message that can't be understood
+//! ends the connection; the worker resumes and says it again.
+
+use crate::attach::{self, Connected};
+use crate::finish::{Event, Report};
+use crate::message;
+use crate::reap;
+use crate::roster::{Heard, Link, Said};
+use crate::shared::Shared;
+use model::run::Reason;
+use rpc::convert::run::{outcome, read_ref};
+use rpc::v1::worker_service_server::WorkerService;
+use rpc::v1::{self, FromWorker, ToWorker, from_worker::Message};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use store::run_end::Output;
+use store::worker_session::Seen;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status, Streaming};
+
+/// How long a worker may take to say Hello.
+const HELLO_LIMIT: Duration = Duration::from_secs(5);
+/// Messages that wait to be sent to one worker, beside one for each of its slots.
+const WAITING_MAX: usize = 1_024;
+const TAIL_BYTES_MAX: usize = 4_096;
+const ERROR_CHARS_MAX: usize = 2_048;
+
+/// Serves workers.
+#[derive(Clone)]
+pub struct Sessions {
+    shared: Arc<Shared>,
+}
+
+impl Sessions {
+    /// Of this dispatcher.
+    pub const fn new(shared: Arc<Shared>) -> Self {
+        Self { shared }
+    }
+}
+
+#[tonic::async_trait]
+impl WorkerService for Sessions {
+    type WorkStream = ReceiverStream<Result<ToWorker, Status>>;
+
+    async fn work(
+        &self,
+        request: Request<Streaming<FromWorker>>,
+    ) -> Result<Response<Self::WorkStream>, Status> {
+        let tenant = attach::authenticate(&self.shared, request.metadata()).await?;
+        let mut inbound = request.into_inner();
+        let hello = hello(&mut inbound).await?;
+        let waiting = WAITING_MAX + 2 * usize::try_from(hello.slots).unwrap_or(0).min(10_000);
+        let (sender, outbound) = mpsc::channel(waiting);
+        let link = Link::new(sender);
+        let connected = attach::attach(&self.shared, tenant, hello, link.clone()).await?;
+        let connection = Connection { shared: self.shared.clone(), connected, link };
+        tokio::spawn(connection.serve(inbound));
+        Ok(Response::new(ReceiverStream::new(outbound)))
+    }
+}
+
+async fn hello(inbound: &mut Streaming<FromWorker>) -> Result<v1::Hello, Status> {
+    let first = tokio::time::timeout(HELLO_LIMIT, inbound.message()).await;
+    let first =
+        first.map_err(|_| Status::deadline_exceeded(format!("no Hello within {HELLO_LIMIT:?}")))??;
+    match first.and_then(|first| first.message) {
+        Some(Message::Hello(hello)) => Ok(hello),
+        _ => Err(Status::failed_precondition("the first message must be Hello")),
+    }
+}
+
+struct Connection {
+    shared: Arc<Shared>,
+    connected: Connected,
+    link: Link,
+}
+
+impl Connection {
+    async fn serve(self, mut inbound: Streaming<FromWorker>) {
+        let Connected { session, connection } = self.connected;
+        loop {
+            let message = tokio::select! {
+                () = self.link.closed() => break,
+                message = inbound.message() => message,
+            };
+            match message {
+                Ok(Some(FromWorker { message: Some(message) })) => {
+                    if self.hear(message).await.is_break() {
+                        break;
+                    }
+                }
+                // A kind of message that this version does not know.
+                Ok(Some(FromWorker { message: None })) => {}
+                Ok(None) => break,
+                Err(status) => {
+                    tracing::debug!(session = %session, %status, "A worker's stream has broken");
+                    break;
+                }
+            }
+        }
+        self.shared.roster().detach(session, connection);
+        tracing::info!(session = %session, session.connection = connection, "A worker's connection has ended");
+    }
+
+    async fn hear(&self, message: Message) -> ControlFlow<()> {
+        let Connected { session, connection } = self.connected;
+        match message {
+            Message::Heartbeat(heartbeat) => return self.heartbeat(&heartbeat),
+            Message::Accepted(v1::Accepted { run }) => {
+                if let Ok(attempt) = read_ref("run", run.as_ref()) {
+                    self.report(Report { session, attempt, event: Event::Accepted, link: None }).await;
+                }
+            }
+            Message::Completed(completed) => match self.completed(completed) {
+                Ok(report) => self.report(report).await,
+                Err(error) => {
+                    tracing::warn!(session = %session, error.field = error.field, error = error.message, "A worker reports what can't be understood");
+                    return ControlFlow::Break(());
+                }
+            },
+            Message::Drain(_) => self.shared.roster().drain(session, connection),
+            Message::Goodbye(_) => {
+                let seen = Seen { session, dispatcher: self.shared.id, connection };
+                self.shared.roster().drain(session, connection);
+                if let Err(error) = reap::leave(&self.shared, seen).await {
+                    // Then it is missed, and reaped after its lease.
+                    let error = service::runtime::chain(&error);
+                    tracing::warn!(session = %session, error, "Could not end the session of a leaving worker");
+                }
+                return ControlFlow::Break(());
+            }
+            Message::Hello(_) => {
+                tracing::warn!(session = %session, "A worker says Hello twice on one connection");
+                return ControlFlow::Break(());
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn heartbeat(&self, heartbeat: &v1::Heartbeat) -> ControlFlow<()> {
+        let Connected { session, connection } = self.connected;
+        let said = Said { processed: heartbeat.processed, in_hand: attach::in_hand(&heartbeat.in_hand) };
+        let now = Instant::now();
+        let heard = self.shared.roster().heard(session, connection, said, now);
+        if heard == Heard::Superseded {
+            return ControlFlow::Break(());
+        }
+        if heard == Heard::Missing {
+            self.shared.reconcile.notify_one();
+        }
+        self.link.send(message::heartbeat_ack(heartbeat.sequence, self.shared.renewal_age(now)));
+        ControlFlow::Continue(())
+    }
+
+    fn completed(&self, completed: v1::Completed) -> Result<Report, model::validate::FieldError> {
+        let attempt = read_ref("completed.run", completed.run.as_ref())?;
+        let outcome = outcome(&completed, Reason::Requested)?;
+        let event = Event::Ended(outcome, output(completed));
+        Ok(Report { session: self.connected.session, attempt, event, link: Some(self.link.clone()) })
+    }
+
+    /// Waits for a place: a worker that reports faster than the database records is slowed down by its own stream, and
+    /// its heartbeats with it. Completions come again, so those that find no place at once are left out.
+    async fn report(&self, report: Report) {
+        let result = match report.event {
+            Event::Accepted => self.shared.reports.send(report).await.map_err(drop),
+            Event::Ended(..) => self.shared.reports.try_send(report).map_err(drop),
+        };
+        if result.is_err() {
+            self.shared.metrics.failed("report");
+        }
+    }
+}
+
+/// What is kept of an attempt's output; none when there is nothing to read.
+fn output(completed: v1::Completed) -> Option<Output> {
+    let v1::Completed { exit_status, output, output_truncated, error, .. } = completed;
+    if exit_status.is_none() && output.is_empty() && error.is_empty() {
+        return None;
+    }
+    let mut tail: Vec<u8> = output.into();
+    let surplus = tail.len().saturating_sub(TAIL_BYTES_MAX);
+    tail.drain(..surplus);
+    // PostgreSQL's text holds no NUL.
+    let error = error.chars().filter(|c| *c != '\0').take(ERROR_CHARS_MAX).collect();
+    Some(Output { exit_status, tail, truncated: output_truncated || surplus > 0, error })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn output_is_cut_to_what_the_ledger_keeps() {
+        let mut long = vec![b'a'; 10];
+        long.extend(vec![b'b'; TAIL_BYTES_MAX]);
+        let completed =
+            v1::Completed { output: long.into(), error: "a\0b".to_owned(), ..v1::Completed::default() };
+        let output = output(completed).expect("something to read");
+        assert_eq!(
+            (output.tail.len(), output.truncated, output.error.as_str()),
+            (TAIL_BYTES_MAX, true, "ab")
+        );
+        assert!(output.tail.iter().all(|byte| *byte == b'b'));
+    }
+
+    #[test]
+    fn silence_leaves_nothing_to_keep() {
+        assert_eq!(output(v1::Completed::default()), None);
+        let zero = v1::Completed { exit_status: Some(0), ..v1::Completed::default() };
+        assert!(output(zero).is_some());
+    }
+}

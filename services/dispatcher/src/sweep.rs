@@ -1,0 +1,56 @@
+//! A safety net, every ten seconds, for what no statement should leave behind: backlogs that nobody moves, and leases
+//! that nothing will move. What it finds is a defect somewhere else, so it says so.
+
+use crate::shared::Shared;
+use service::health::Beat;
+use std::time::Duration;
+use store::{StoreError, catch_up, dispatcher, run_lease};
+use tokio_util::sync::CancellationToken;
+
+const EVERY: Duration = Duration::from_secs(10);
+
+/// What a sweep found.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Summary {
+    /// Backlogs that were set going again.
+    pub released: usize,
+    /// Leases with neither a session nor a retry row.
+    pub stranded: usize,
+    /// Dispatchers that were gone for a day.
+    pub forgotten: usize,
+}
+
+/// Sweeps until `stop`.
+pub async fn run(shared: &Shared, beat: Beat, stop: CancellationToken) {
+    loop {
+        beat.beat();
+        tokio::select! {
+            () = stop.cancelled() => break,
+            () = tokio::time::sleep(EVERY) => {}
+        }
+        if let Err(error) = run_once(shared).await {
+            shared.metrics.failed("sweep");
+            tracing::warn!(error = service::runtime::chain(&error), "Could not sweep");
+        }
+    }
+    beat.done();
+}
+
+/// One sweep.
+///
+/// # Errors
+/// [`StoreError`].
+pub async fn run_once(shared: &Shared) -> Result<Summary, StoreError> {
+    let released = catch_up::release_idle(&shared.store).await?;
+    if !released.is_empty() {
+        tracing::warn!(runs = released.len(), "Set backlogs going again that nobody moved");
+        shared.work.notify_one();
+    }
+    let stranded = run_lease::stranded(&shared.store).await?;
+    shared.metrics.stranded(stranded.len());
+    for key in &stranded {
+        tracing::error!(run = %key.idempotency_key(), "A lease has neither a session nor a retry row: nothing will move it");
+    }
+    let forgotten = dispatcher::forget(&shared.store).await?;
+    Ok(Summary { released: released.len(), stranded: stranded.len(), forgotten })
+}

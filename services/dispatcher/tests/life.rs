@@ -1,0 +1,150 @@
+//! A run's life through a real dispatcher, as its worker sees it.
+
+mod support;
+
+use rpc::v1::completed::Outcome;
+use rpc::v1::completion_ack::Answer;
+use rpc::v1::to_worker;
+use stack::wait::wait_for;
+use std::time::Duration;
+use support::{Cell, LIMIT, Worker, attempt};
+
+#[tokio::test]
+async fn a_due_run_is_handed_over_accepted_reported_and_recorded() {
+    let cell = Cell::create().await;
+    let dispatcher = cell.dispatcher("one").await;
+    let (mut worker, welcome) = dispatcher.worker(&cell, 2).await;
+    assert!(!welcome.resumed && welcome.connection == 1);
+    let key = cell.due(cell.job(60_000).await, 1).await;
+    let assignment = worker.assignment().await;
+    let (named, run) = attempt(&assignment);
+    assert_eq!((assignment.number, named.key, named.attempt, named.token.epoch()), (1, key, 1, 1));
+    assert_eq!(assignment.idempotency_key, key.idempotency_key());
+    assert_eq!(assignment.guard_key, key.job_id.to_string());
+    worker.accept(&run).await;
+    let accepted = "SELECT count(*) FROM run_lease WHERE accepted_at IS NOT NULL AND deadline > accepted_at";
+    cell.until_count(1, "the acceptance", accepted).await;
+    worker.complete(&run, Outcome::Succeeded).await;
+    assert_eq!(worker.answer().await, Answer::Recorded);
+    assert_eq!(cell.state(key).await, "SUCCEEDED");
+    let recorded = "SELECT count(*) FROM run JOIN run_output o USING (job_id, scheduled_for) WHERE run.attempt = 1 \
+        AND run.token IS NOT NULL AND run.worker IS NOT NULL AND run.claimed_at <= run.accepted_at \
+        AND run.accepted_at <= run.finished_at AND o.tail = 'done'";
+    assert_eq!(cell.count(recorded).await, 1);
+    assert_eq!(cell.count("SELECT count(*) FROM run_lease").await, 0);
+}
+
+#[tokio::test]
+async fn a_run_is_never_handed_over_before_its_second() {
+    let cell = Cell::create().await;
+    let dispatcher = cell.dispatcher("one").await;
+    let (mut worker, _) = dispatcher.worker(&cell, 1).await;
+    let key = cell.due(cell.job(60_000).await, -3).await;
+    let (named, _) = attempt(&worker.assignment().await);
+    assert_eq!(named.key, key);
+    let lateness = "SELECT (extract(epoch FROM l.claimed_at - r.due_at) * 1000)::bigint \
+        FROM run_lease l JOIN run r USING (job_id, scheduled_for)";
+    let lateness_ms = cell.count(lateness).await;
+    assert!((0..1_000).contains(&lateness_ms), "claimed {lateness_ms} ms after it was due");
+}
+
+#[tokio::test]
+async fn a_report_that_comes_again_is_recorded_and_one_that_never_fitted_is_stale() {
+    let cell = Cell::create().await;
+    let dispatcher = cell.dispatcher("one").await;
+    let (mut worker, _) = dispatcher.worker(&cell, 1).await;
+    let key = cell.due(cell.job(60_000).await, 1).await;
+    let (named, run) = attempt(&worker.assignment().await);
+    let mut foreign = run.clone();
+    foreign.token = (named.token.as_i64() + 1).to_string();
+    worker.complete(&foreign, Outcome::Succeeded).await;
+    assert_eq!(worker.answer().await, Answer::Stale);
+    assert_eq!(cell.state(key).await, "PLANNED");
+    for _ in 0..3 {
+        worker.complete(&run, Outcome::Succeeded).await;
+        assert_eq!(worker.answer().await, Answer::Recorded);
+    }
+    worker.complete(&run, Outcome::Failed).await;
+    assert_eq!(worker.answer().await, Answer::Stale, "another outcome was recorded");
+    assert_eq!(cell.count("SELECT count(*) FROM run_output").await, 1);
+}
+
+#[tokio::test]
+async fn a_failed_attempt_is_tried_again_and_the_last_one_ends_the_run() {
+    let cell = Cell::create().await;
+    let dispatcher = cell.dispatcher("one").await;
+    let (mut worker, _) = dispatcher.worker(&cell, 1).await;
+    let key = cell.due(cell.job(60_000).await, 1).await;
+    let (first, run) = attempt(&worker.assignment().await);
+    worker.complete(&run, Outcome::Failed).await;
+    assert_eq!(worker.answer().await, Answer::Recorded);
+    let (second, run) = attempt(&worker.assignment().await);
+    assert_eq!((second.key, second.attempt), (key, 2));
+    assert!(second.token > first.token);
+    worker.complete(&run, Outcome::NotStarted).await;
+    assert_eq!(worker.answer().await, Answer::Recorded);
+    assert_eq!(cell.state(key).await, "FAILED");
+    let outcomes = "SELECT count(*) FROM run_outcome WHERE (attempt = 1 AND NOT final AND reason = 'WORK_FAILED') \
+        OR (attempt = 2 AND final AND reason = 'NOT_STARTED')";
+    assert_eq!(cell.count(outcomes).await, 2);
+}
+
+#[tokio::test]
+async fn a_run_past_its_time_is_cancelled_and_then_timed_out_without_its_worker() {
+    let cell = Cell::create().await;
+    let dispatcher = cell.dispatcher("one").await;
+    let (mut worker, _) = dispatcher.worker(&cell, 1).await;
+    cell.due(cell.job(100).await, 1).await;
+    let (_, run) = attempt(&worker.assignment().await);
+    worker.accept(&run).await;
+    let accepted = "SELECT count(*) FROM run_lease WHERE accepted_at IS NOT NULL";
+    cell.until_count(1, "the acceptance", accepted).await;
+    cell.meddle("UPDATE run_lease SET deadline = esc_now()").await;
+    let mut cancelled = false;
+    wait_for(LIMIT, "the end of the attempt", async || {
+        let (_, before) = worker.heartbeat(1, std::slice::from_ref(&run)).await;
+        cancelled |= before.iter().any(|message| matches!(message, to_worker::Message::Cancel(_)));
+        let ended = "SELECT count(*) FROM run_outcome WHERE state = 'TIMED_OUT' AND NOT final";
+        (cell.count(ended).await == 1).then_some(())
+    })
+    .await;
+    assert!(cancelled, "the worker was asked to stop first");
+}
+
+#[tokio::test]
+async fn only_a_workers_token_opens_a_session_and_only_with_a_sound_hello() {
+    let cell = Cell::create().await;
+    let dispatcher = cell.dispatcher("one").await;
+    let refused = |hello, secret: &str| {
+        let (address, secret) = (dispatcher.address.clone(), secret.to_owned());
+        async move { Worker::dial(&address, &secret, hello).await.err().expect("refused") }
+    };
+    let hello = rpc::v1::Hello { queues: vec!["q".to_owned()], slots: 1, ..rpc::v1::Hello::default() };
+    assert_eq!(refused(hello.clone(), "wrong").await.code(), tonic::Code::Unauthenticated);
+    let none = rpc::v1::Hello { slots: 0, ..hello.clone() };
+    assert_eq!(refused(none, &cell.secret).await.code(), tonic::Code::InvalidArgument);
+    let viewer = store::api_token::new_secret().expect("randomness");
+    let token = store::api_token::NewToken {
+        tenant: Some(model::ids::TenantId::DEFAULT),
+        name: "viewer",
+        role: store::api_token::Role::Viewer,
+        secret: &viewer,
+    };
+    store::api_token::create(&cell.store, token).await.expect("a token");
+    assert_eq!(refused(hello, &viewer).await.code(), tonic::Code::PermissionDenied);
+    assert_eq!(cell.count("SELECT count(*) FROM worker_session").await, 0);
+}
+
+#[tokio::test]
+async fn a_heartbeat_tells_the_age_of_the_last_renewal_and_a_stopped_dispatcher_leaves_no_row() {
+    let cell = Cell::create().await;
+    let mut dispatcher = cell.dispatcher("one").await;
+    let (mut worker, _) = dispatcher.worker(&cell, 1).await;
+    let (age, _) = worker.heartbeat(0, &[]).await;
+    assert!(age < Duration::from_millis(2_500), "{age:?}");
+    worker.say(rpc::v1::from_worker::Message::Goodbye(rpc::v1::Goodbye {})).await;
+    assert!(worker.next().await.is_none(), "the dispatcher closes after Goodbye");
+    assert_eq!(cell.count("SELECT count(*) FROM worker_session WHERE ended_at IS NULL").await, 0);
+    dispatcher.terminate().await;
+    assert_eq!(cell.count("SELECT count(*) FROM dispatcher").await, 0);
+}

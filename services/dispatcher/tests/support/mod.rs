@@ -1,0 +1,288 @@
+//! A real dispatcher process on a real database and etcd, jobs that are due, and workers whose every word is scripted.
+#![allow(clippy::unwrap_used, clippy::expect_used, dead_code, reason = "shared by several test programs")]
+
+use chrono::{DateTime, Utc};
+use model::ids::{JobId, RunKey, TenantId};
+use rpc::convert::run::{AttemptRef, read_ref, write_ref};
+use rpc::v1::worker_service_client::WorkerServiceClient;
+use rpc::v1::{self, FromWorker, RunRef, completed, completion_ack, from_worker, to_worker};
+use stack::process::{ManagedChild, Signal, Spec};
+use stack::testkit::{TempFolder, TestDatabase, shared_etcd, shared_postgres};
+use stack::wait::{try_wait_for, wait_for};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use store::api_token::{self, NewToken, Role};
+use store::{Settings, Store};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Status, Streaming};
+
+/// Longer than anything here takes.
+pub const LIMIT: Duration = Duration::from_secs(20);
+
+/// Terms under which a test need not wait 15 s for a lease to end.
+const SHORT: &str =
+    "lease_ms = 2500\nheartbeat_ms = 300\nself_deadline_ms = 900\nkill_grace_ms = 300\nreconcile_ms = 300\n";
+
+/// One cell with its dispatchers.
+pub struct Cell {
+    pub store: Store,
+    pub secret: String,
+    pub start: DateTime<Utc>,
+    name: String,
+    url: String,
+    folder: TempFolder,
+}
+
+impl Cell {
+    pub async fn create() -> Self {
+        let database = TestDatabase::create(shared_postgres().await, None).await.expect("a database");
+        // etcd is shared by the tests of a process: a cell of its own keeps their marks apart.
+        let name = format!("t{}", &uuid::Uuid::new_v4().simple().to_string()[..12]);
+        let settings = Settings::new(database.url(), &name, "test");
+        store::migrate(&settings).await.expect("migrated");
+        let store = Store::new(settings).expect("sound settings");
+        let sql = "SELECT date_trunc('second', esc_now()) AS at, \
+            esc_make_partitions((esc_now() - interval '1 day')::date, (esc_now() + interval '1 day')::date)";
+        let client = store.client("make partitions").await.expect("connected");
+        let start = client.query("make partitions", sql, &[]).await.expect("partitions")[0].get("at");
+        let secret = api_token::new_secret().expect("randomness");
+        let token = NewToken { tenant: None, name: "worker", role: Role::Worker, secret: &secret };
+        api_token::create(&store, token).await.expect("a token");
+        let folder = TempFolder::create("dispatcher").expect("a folder");
+        Self { store, secret, start, name, url: database.url().to_owned(), folder }
+    }
+
+    /// Starts a dispatcher with short terms and waits until it is ready.
+    pub async fn dispatcher(&self, name: &str) -> Dispatcher {
+        let path = |suffix: &str| self.folder.path().join(format!("{name}.{suffix}"));
+        let etcd = shared_etcd().await.endpoints();
+        let settings = format!(
+            "name = {name:?}\ncell = {:?}\ndatabase_url = {:?}\netcd_endpoints = {etcd:?}\n{SHORT}",
+            self.name, self.url
+        );
+        std::fs::write(path("toml"), settings).expect("settings");
+        let spec = Spec::new(name, binary(), path("log"))
+            .arg("--config")
+            .arg(path("toml"))
+            .arg("--endpoints-file")
+            .arg(path("json"));
+        let child = ManagedChild::spawn(&spec).expect("started");
+        let mut dispatcher = Dispatcher { child, address: String::new(), http: String::new() };
+        let endpoints =
+            try_wait_for(LIMIT, "the dispatcher's addresses", async || read_json(&path("json"))).await;
+        let endpoints = endpoints.unwrap_or_else(|error| panic!("{error}:\n{}", dispatcher.child.log_tail()));
+        dispatcher.address = endpoints["grpc"].as_str().expect("an address").to_owned();
+        dispatcher.http = endpoints["http"].as_str().expect("an address").to_owned();
+        dispatcher
+    }
+
+    /// A job whose runs may fail twice, with `max_runtime` in milliseconds.
+    pub async fn job(&self, max_runtime: u32) -> JobId {
+        let job = JobId::random();
+        let definition = format!(
+            r#"{{"schedule": "* * * * *", "timezone": "UTC", "dst_gap": "RUN_AFTER", "dst_fold": "FIRST",
+            "misfire": {{"policy": "ONCE", "grace": 60000, "catch_up_limit": 10, "catch_up_window": 60000}},
+            "overlap": "FORBID", "max_runtime": {max_runtime},
+            "retry": {{"max_attempts": 2, "backoff": 100, "backoff_max": 100, "max_lost": 3}},
+            "jitter": 0, "queue": "default", "priority": 0, "labels": {{}},
+            "alert": {{"success_within": null, "channels": [], "disabled": true}},
+            "run": {{"handler": {{"name": "x", "payload": ""}}}}}}"#
+        );
+        let sql = "WITH job AS (INSERT INTO job (id, tenant_id, generation, created_at, updated_at, name, definition)
+                VALUES ($1::uuid, $2, 1, esc_now(), esc_now(), left($1::uuid::text, 36), $3::text::jsonb))
+            INSERT INTO job_revision (job_id, generation, in_force_from, action, author, definition)
+            VALUES ($1, 1, esc_now(), 'CREATED', 'test', $3::text::jsonb)";
+        let client = self.store.client("store a job").await.expect("connected");
+        client.query("store a job", sql, &[&job.0, &TenantId::DEFAULT.0, &definition]).await.expect("a job");
+        job
+    }
+
+    /// A planned, exclusive run that was due `ago` seconds ago.
+    pub async fn due(&self, job: JobId, ago: i64) -> RunKey {
+        let key = RunKey::new(job, self.start - chrono::Duration::seconds(ago));
+        let sql = "WITH run AS (INSERT INTO run (job_id, tenant_id, scheduled_for, due_at, generation, term, origin)
+                VALUES ($1, $2, $3, $3, 1, 1, 'SCHEDULE'))
+            INSERT INTO run_queue (job_id, tenant_id, scheduled_for, due_at, generation, priority, origin, exclusive, queue)
+            VALUES ($1, $2, $3, $3, 1, 0, 'SCHEDULE', true, 'default')";
+        let client = self.store.client("queue a run").await.expect("connected");
+        let tenant = TenantId::DEFAULT.0;
+        client.query("queue a run", sql, &[&job.0, &tenant, &key.scheduled_for]).await.expect("a queued run");
+        key
+    }
+
+    /// The state of a run in the ledger.
+    pub async fn state(&self, key: RunKey) -> String {
+        let sql = "SELECT state::text FROM run WHERE job_id = $1 AND scheduled_for = $2";
+        let client = self.store.client("look at a run").await.expect("connected");
+        client.query("look at a run", sql, &[&key.job_id.0, &key.scheduled_for]).await.expect("a run")[0]
+            .get(0)
+    }
+
+    pub async fn until_state(&self, key: RunKey, state: &str) {
+        wait_for(LIMIT, state, async || (self.state(key).await == state).then_some(())).await;
+    }
+
+    /// One number.
+    pub async fn count(&self, sql: &str) -> i64 {
+        let client = self.store.client("count").await.expect("connected");
+        client.query("count", sql, &[]).await.expect("one row")[0].get(0)
+    }
+
+    /// Waits until the number is this.
+    pub async fn until_count(&self, expected: i64, what: &str, sql: &str) {
+        wait_for(LIMIT, what, async || (self.count(sql).await == expected).then_some(())).await;
+    }
+
+    /// A statement behind the dispatchers' backs.
+    pub async fn meddle(&self, sql: &str) {
+        let client = self.store.client("meddle").await.expect("connected");
+        client.query("meddle", sql, &[]).await.expect("done");
+    }
+}
+
+fn read_json(path: &Path) -> Option<serde_json::Value> {
+    serde_json::from_slice(&std::fs::read(path).ok()?).ok()
+}
+
+fn binary() -> PathBuf {
+    PathBuf::from(env!("CARGO_BIN_EXE_escapement-dispatcher"))
+}
+
+/// A running dispatcher.
+pub struct Dispatcher {
+    pub child: ManagedChild,
+    pub address: String,
+    pub http: String,
+}
+
+impl Dispatcher {
+    pub fn kill(&mut self) {
+        self.child.kill().expect("killed");
+    }
+
+    pub async fn terminate(&mut self) {
+        self.child.end_with(Signal::SIGTERM, LIMIT).await.expect("ended");
+    }
+
+    /// A worker that says Hello, and its Welcome.
+    pub async fn worker(&self, cell: &Cell, slots: i32) -> (Worker, v1::Welcome) {
+        self.hello(cell, slots, String::new(), Vec::new()).await
+    }
+
+    pub async fn hello(
+        &self,
+        cell: &Cell,
+        slots: i32,
+        session_id: String,
+        in_hand: Vec<RunRef>,
+    ) -> (Worker, v1::Welcome) {
+        let hello = v1::Hello {
+            name: "scripted".to_owned(),
+            queues: vec!["default".to_owned()],
+            slots,
+            version: "1".to_owned(),
+            session_id,
+            in_hand,
+            ..v1::Hello::default()
+        };
+        let mut worker = Worker::dial(&self.address, &cell.secret, hello).await.expect("welcomed");
+        let Some(to_worker::Message::Welcome(welcome)) = worker.next().await else { panic!("no Welcome") };
+        (worker, welcome)
+    }
+}
+
+/// A worker that says what the test says; dropping it cuts its connection.
+pub struct Worker {
+    outbound: mpsc::Sender<FromWorker>,
+    inbound: Streaming<v1::ToWorker>,
+    sequence: i64,
+}
+
+impl Worker {
+    pub async fn dial(address: &str, secret: &str, hello: v1::Hello) -> Result<Self, Status> {
+        let mut client = WorkerServiceClient::connect(address.to_owned()).await.expect("connected");
+        let (outbound, messages) = mpsc::channel(64);
+        outbound.try_send(FromWorker { message: Some(from_worker::Message::Hello(hello)) }).expect("room");
+        let mut request = Request::new(ReceiverStream::new(messages));
+        request.metadata_mut().insert("authorization", format!("Bearer {secret}").parse().expect("a header"));
+        let inbound = client.work(request).await?.into_inner();
+        Ok(Self { outbound, inbound, sequence: 0 })
+    }
+
+    pub async fn say(&self, message: from_worker::Message) {
+        self.outbound.send(FromWorker { message: Some(message) }).await.expect("connected");
+    }
+
+    /// The next message; none when the connection has ended.
+    pub async fn next(&mut self) -> Option<to_worker::Message> {
+        let message = tokio::time::timeout(LIMIT, self.inbound.message()).await.expect("a message in time");
+        message.ok().flatten().and_then(|message| message.message)
+    }
+
+    /// The next assignment; answers to heartbeats may come before it.
+    pub async fn assignment(&mut self) -> v1::Assignment {
+        loop {
+            match self.next().await {
+                Some(to_worker::Message::Assignment(assignment)) => return assignment,
+                Some(to_worker::Message::HeartbeatAck(_)) => {}
+                other => panic!("no assignment but {other:?}"),
+            }
+        }
+    }
+
+    /// The next answer to a Completed.
+    pub async fn answer(&mut self) -> completion_ack::Answer {
+        loop {
+            match self.next().await {
+                Some(to_worker::Message::CompletionAck(ack)) => return ack.answer(),
+                Some(to_worker::Message::HeartbeatAck(_)) => {}
+                other => panic!("no answer but {other:?}"),
+            }
+        }
+    }
+
+    /// A heartbeat, and its answer's age of the renewal. What comes before the answer is returned too.
+    pub async fn heartbeat(
+        &mut self,
+        processed: i64,
+        in_hand: &[RunRef],
+    ) -> (Duration, Vec<to_worker::Message>) {
+        self.sequence += 1;
+        let sequence = self.sequence;
+        let heartbeat = v1::Heartbeat { sequence, processed, in_hand: in_hand.to_vec() };
+        self.say(from_worker::Message::Heartbeat(heartbeat)).await;
+        let mut before = Vec::new();
+        loop {
+            match self.next().await {
+                Some(to_worker::Message::HeartbeatAck(ack)) if ack.sequence == sequence => {
+                    let age = ack.renewal_age.expect("an age");
+                    return (Duration::try_from(age).expect("not negative"), before);
+                }
+                Some(message) => before.push(message),
+                None => panic!("the connection has ended"),
+            }
+        }
+    }
+
+    pub async fn accept(&self, run: &RunRef) {
+        self.say(from_worker::Message::Accepted(v1::Accepted { run: Some(run.clone()) })).await;
+    }
+
+    pub async fn complete(&self, run: &RunRef, outcome: completed::Outcome) {
+        let completed = v1::Completed {
+            run: Some(run.clone()),
+            outcome: outcome.into(),
+            exit_status: Some(0),
+            output: b"done".to_vec().into(),
+            ..v1::Completed::default()
+        };
+        self.say(from_worker::Message::Completed(completed)).await;
+    }
+}
+
+/// What an assignment names.
+pub fn attempt(assignment: &v1::Assignment) -> (AttemptRef, RunRef) {
+    let attempt = read_ref("run", assignment.run.as_ref()).expect("an attempt");
+    (attempt, write_ref(&attempt))
+}
