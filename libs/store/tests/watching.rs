@@ -1,4 +1,5 @@
 //! What the watchdog's statements rely on: the fence, the locks, and the indexes that keep them short on full tables.
+#![allow(clippy::expect_used, reason = "helpers of tests")]
 
 mod support;
 
