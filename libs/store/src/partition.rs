@@ -20,3 +20,12 @@ pub async fn ensure(
     let rows = tx.query(sql!("partition/ensure.sql"), &[&from, &through]).await?;
     Ok(rows.first().map_or(0, |row| row.get("made")))
 }
+
+/// The days that have a partition, the latest first.
+///
+/// # Errors
+/// [`StoreError::Database`].
+pub async fn days(tx: &Transaction<'_>) -> Result<Vec<NaiveDate>, StoreError> {
+    let rows = tx.query(sql!("partition/days.sql"), &[]).await?;
+    Ok(rows.iter().map(|row| row.get("day")).collect())
+}
