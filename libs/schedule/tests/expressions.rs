@@ -40,17 +40,9 @@ fn an_error_names_field_position_value_range_and_what_would_be_right() {
         ("0 0 * JANUARY *", "month JANUARY (position 7): use three letters, such as JAN"),
         ("0 0 * * MONDAY", "day-of-week MONDAY (position 9): use three letters, such as MON"),
         ("0 0 0 1 1 * 2500", "year 2500 (position 13): use 1970-2099"),
-        ("*/0 * * * *", "minute step 0 (position 3): use 1-59"),
-        (
-            "*/90 * * * *",
-            "minute step 90 (position 3): use 1-59; steps begin anew with each field, for a steady interval write \
-             @every 90m",
-        ),
-        (
-            "0 */25 * * *",
-            "hour step 25 (position 5): use 1-23; steps begin anew with each field, for a steady interval write \
-             @every 25h",
-        ),
+        ("*/0 * * * *", "minute step 0 (position 3): use 1-999"),
+        ("*/1000 * * * *", "minute step 1000 (position 3): use 1-999"),
+        ("0 */4294967296 * * *", "hour step 4294967296 (position 5): use 1-999"),
         ("0 22-2 * * *", "hour 22-2 (position 3): a range must rise: write 22-23,0-2"),
         ("0 0 * * 6-1", "day-of-week 6-1 (position 9): a range must rise: write 6-6,0-1"),
         ("/5 * * * *", "minute /5 (position 1): a step needs what it steps through: write */5 or 10-30/5"),
