@@ -105,25 +105,11 @@ pub fn parted<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use chrono::DateTime;
-    use model::attempt::Spent;
-    use model::ids::{Generation, JobId, RunKey, SessionId};
-    use model::token::Token;
+    use model::ids::SessionId;
     use std::time::Duration;
 
     fn lease() -> Lease {
-        Lease {
-            key: RunKey::new(JobId::random(), DateTime::UNIX_EPOCH),
-            attempt: 1,
-            token: Token::from_i64(1 << 44).expect("positive"),
-            session: Some(SessionId::random()),
-            connection: 1,
-            generation: Generation::FIRST,
-            spent: Spent::default(),
-            cancel: None,
-            overdue: false,
-            given_up: false,
-        }
+        crate::testing::lease(SessionId::random(), 1)
     }
 
     const RETRY: Retry =

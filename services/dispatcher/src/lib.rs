@@ -21,6 +21,8 @@ mod roster;
 mod session;
 mod shared;
 mod sweep;
+#[cfg(test)]
+mod testing;
 
 pub use config::DispatcherConfig;
 

@@ -174,3 +174,6 @@ async fn perform(shared: &Shared, plan: Plan) -> Result<(), StoreError> {
     tracing::info!(runs = sent, "Sent runs again that their workers lack");
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

@@ -279,7 +279,9 @@ impl Roster {
 
     /// The groups of connected workers, those without a free slot too, with `slots_max` slots each at most.
     pub fn groups(&self, slots_max: usize) -> Vec<Group> {
-        let mut groups: BTreeMap<(Option<TenantId>, &[String]), Vec<(usize, Slot)>> = BTreeMap::new();
+        /// Each slot with its turn.
+        type Turns = Vec<(usize, Slot)>;
+        let mut groups: BTreeMap<(Option<TenantId>, &[String]), Turns> = BTreeMap::new();
         for (id, session) in &self.sessions {
             if session.link.is_none() || session.draining {
                 continue;
@@ -287,15 +289,15 @@ impl Roster {
             let free = session.slots.saturating_sub(session.held.len()).min(slots_max);
             let slot = Slot { session: *id, connection: session.connection };
             let slots = groups.entry((session.tenant, &session.queues)).or_default();
-            slots.extend((0..free).map(|round| (round, slot)));
+            slots.extend((0..free).map(|turn| (turn, slot)));
         }
-        let group = |((tenant, queues), mut slots): ((Option<TenantId>, &[String]), Vec<(usize, Slot)>)| {
-            slots.sort_by_key(|(round, _)| *round);
+        let group = |tenant, queues: &[String], mut slots: Turns| {
+            slots.sort_by_key(|(turn, _)| *turn);
             slots.truncate(slots_max);
             let slots = slots.into_iter().map(|(_, slot)| slot).collect();
             Group { tenant, queues: queues.to_vec(), slots }
         };
-        groups.into_iter().map(group).collect()
+        groups.into_iter().map(|((tenant, queues), slots)| group(tenant, queues, slots)).collect()
     }
 
     /// Sends a run to the worker that it is leased to, if that connection is still the present one.
@@ -366,3 +368,6 @@ impl Roster {
         self.sessions.iter().map(|(id, session)| (*id, view(session))).collect()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -182,7 +182,7 @@ fn output(completed: v1::Completed) -> Option<Output> {
     if exit_status.is_none() && output.is_empty() && error.is_empty() {
         return None;
     }
-    let mut tail: Vec<u8> = output.into();
+    let mut tail = output;
     let surplus = tail.len().saturating_sub(TAIL_BYTES_MAX);
     tail.drain(..surplus);
     // PostgreSQL's text holds no NUL.
@@ -198,8 +198,7 @@ mod tests {
     fn output_is_cut_to_what_the_ledger_keeps() {
         let mut long = vec![b'a'; 10];
         long.extend(vec![b'b'; TAIL_BYTES_MAX]);
-        let completed =
-            v1::Completed { output: long.into(), error: "a\0b".to_owned(), ..v1::Completed::default() };
+        let completed = v1::Completed { output: long, error: "a\0b".to_owned(), ..v1::Completed::default() };
         let output = output(completed).expect("something to read");
         assert_eq!(
             (output.tail.len(), output.truncated, output.error.as_str()),

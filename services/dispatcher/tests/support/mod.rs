@@ -274,7 +274,7 @@ impl Worker {
             run: Some(run.clone()),
             outcome: outcome.into(),
             exit_status: Some(0),
-            output: b"done".to_vec().into(),
+            output: b"done".to_vec(),
             ..v1::Completed::default()
         };
         self.say(from_worker::Message::Completed(completed)).await;
