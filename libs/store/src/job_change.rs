@@ -191,7 +191,7 @@ pub async fn delete(
     let revision = Revision { job: job.id, generation, definition: &job.definition };
     job_revision::insert(tx, at, author, Action::Deleted, &[revision]).await?;
     let removed = take_back(tx, at, &[job.id]).await?;
-    tx.query(sql!("job_change/lock_backoff.sql"), &[&id]).await?;
+    // A retry that a claim takes from here on is not ended: the end names attempt and token.
     let waiting = tx.query(sql!("job_change/waiting.sql"), &[&id]).await?;
     let mut ends: Vec<_> =
         backlog.iter().map(|row| cancelled(job.id, row.get("scheduled_for"), None)).collect();

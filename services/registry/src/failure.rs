@@ -10,6 +10,9 @@ use tonic::Status;
 /// Tries of a transaction that met a deadlock, or that another one overtook.
 const TRIES_MAX: u32 = 4;
 
+/// Wrong fields that an answer names: what a set of thousands may hold must not outgrow gRPC's headers.
+const ERRORS_MAX: usize = 50;
+
 /// Why a call fails.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
@@ -72,7 +75,7 @@ impl Failure {
 impl From<Failure> for Status {
     fn from(failure: Failure) -> Self {
         match failure {
-            Failure::Invalid(errors) => status::invalid(errors),
+            Failure::Invalid(errors) => status::invalid(bounded(errors)),
             Failure::NotFound { kind, name } => status::not_found(kind, &name),
             Failure::Exists { kind, name } => status::already_exists(kind, &name),
             Failure::ChangedSince { name, expected, stored } => {
@@ -90,6 +93,19 @@ impl From<Failure> for Status {
             },
         }
     }
+}
+
+/// The first errors, and how many more there are.
+fn bounded(mut errors: Vec<FieldError>) -> Vec<FieldError> {
+    let more = errors.len().saturating_sub(ERRORS_MAX);
+    errors.truncate(ERRORS_MAX);
+    if more > 0 {
+        errors.push(FieldError::new(
+            "",
+            format!("{more} more fields are wrong: they are named once these are right"),
+        ));
+    }
+    errors
 }
 
 /// One wrong field.
@@ -137,6 +153,14 @@ mod tests {
         });
         assert!(matches!(outcome.await, Err(Failure::Overtaken)));
         assert_eq!(tries.get(), TRIES_MAX);
+    }
+
+    #[test]
+    fn thousands_of_errors_are_counted_and_not_listed() {
+        let errors = vec![FieldError::new("jobs[0].schedule", "is odd"); 1_000];
+        let told = rpc::status::field_errors(&Failure::Invalid(errors).into());
+        assert_eq!(told.len(), ERRORS_MAX + 1);
+        assert!(told[ERRORS_MAX].message.starts_with("950 more"), "{:?}", told[ERRORS_MAX]);
     }
 
     #[tokio::test]

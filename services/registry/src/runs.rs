@@ -44,7 +44,7 @@ async fn list(
     let size = page::size(request.page_size)?;
     let phases = run::phases("states", &request.states).map_err(Failure::Invalid)?;
     let before = match page::last_key(&request.page_token)? {
-        Some(text) => text.parse().map_err(|_| page::bad_token())?,
+        Some(text) => time::instant_of_text("pageToken", &text).map_err(|_| page::bad_token())?,
         None => END_OF_TIME,
     };
     let job = jobs::find_or_deleted(store, caller, &request.job).await?;

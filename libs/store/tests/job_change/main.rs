@@ -1,183 +1,15 @@
 //! Changing and deleting jobs: what is taken back, what stays, and who wins when a planner or a claim is in between.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that can't go on has failed")]
 
+mod bench;
+#[path = "../support/mod.rs"]
 mod support;
 
-use chrono::{DateTime, TimeDelta, Utc};
-use model::ids::{Generation, JobId, RunKey, TenantId};
-use model::job::{Alert, Definition, Handler, Misfire, Retry, Work};
-use model::policy::{DstFold, DstGap, MisfirePolicy, OverlapPolicy};
-use std::time::Duration;
-use store::job_change::{self, Change, Deleted, New};
+use bench::{Bench, definition};
+use chrono::{DateTime, Utc};
+use model::ids::{Generation, JobId, TenantId};
+use store::job_change::{self, New};
 use store::{StoreError, job};
-use support::Cell;
-use tokio_postgres::Client;
-
-fn definition(schedule: &str) -> Definition {
-    Definition {
-        schedule: schedule.to_owned(),
-        timezone: "UTC".to_owned(),
-        dst_gap: DstGap::RunAfter,
-        dst_fold: DstFold::First,
-        misfire: Misfire {
-            policy: MisfirePolicy::Once,
-            grace: Duration::from_secs(60),
-            catch_up_limit: 1_000,
-            catch_up_window: Duration::from_secs(86_400),
-        },
-        overlap: OverlapPolicy::Forbid,
-        max_runtime: Duration::from_secs(3_600),
-        retry: Retry {
-            max_attempts: 3,
-            backoff: Duration::from_secs(10),
-            backoff_max: Duration::from_secs(60),
-            max_lost: 3,
-        },
-        jitter: Duration::ZERO,
-        queue: "default".to_owned(),
-        priority: 0,
-        labels: std::collections::BTreeMap::new(),
-        alert: Alert::default(),
-        run: Work::Handler(Handler { name: "h".to_owned(), payload: String::new() }),
-    }
-}
-
-/// A job with cursors, in a cell with partitions around now.
-struct Bench {
-    cell: Cell,
-    sql: Client,
-    job: JobId,
-    /// The clock when it was made, in whole seconds.
-    now: DateTime<Utc>,
-}
-
-impl Bench {
-    async fn create() -> Self {
-        let cell = Cell::create().await;
-        let sql = cell.connect().await;
-        sql.batch_execute("SELECT esc_make_partitions(current_date - 2, current_date + 2)").await.unwrap();
-        let job = JobId::random();
-        let row = sql.query_one("SELECT date_trunc('second', esc_now()) AS now", &[]).await.unwrap();
-        let bench = Self { cell, sql, job, now: row.get("now") };
-        let definition = definition("* * * * *");
-        let new = New {
-            id: job,
-            name: "invoices",
-            definition: &definition,
-            first: Some(bench.at(60)),
-            judge_at: Some(bench.at(90)),
-        };
-        let mut client = bench.cell.store.client("test").await.unwrap();
-        let tx = client.begin("test").await.unwrap();
-        job_change::create(&tx, TenantId::DEFAULT, bench.now, "tester", &[new]).await.unwrap();
-        tx.commit().await.unwrap();
-        bench
-    }
-
-    /// So many seconds after the bench was made.
-    fn at(&self, seconds: i64) -> DateTime<Utc> {
-        self.now + TimeDelta::seconds(seconds)
-    }
-
-    fn key(&self, seconds: i64) -> RunKey {
-        RunKey::new(self.job, self.at(seconds))
-    }
-
-    /// A row of the ledger, as the planner writes it.
-    async fn in_ledger(&self, seconds: i64, origin: &str) {
-        let sql = "INSERT INTO run (job_id, tenant_id, scheduled_for, due_at, generation, term, origin)
-                   VALUES ($1, $2, $3, $3, 1, 7, ($4::text)::run_origin)";
-        let (tenant, at) = (TenantId::DEFAULT.0, self.at(seconds));
-        self.sql.execute(sql, &[&self.job.0, &tenant, &at, &origin]).await.unwrap();
-    }
-
-    async fn queued(&self, seconds: i64, due_after: i64, origin: &str, attempt: i32) {
-        let sql = "INSERT INTO run_queue (job_id, tenant_id, scheduled_for, due_at, generation, priority, attempt, origin, exclusive, queue)
-                   VALUES ($1, $2, $3, $4, 1, 0, $5, ($6::text)::run_origin, true, 'default')";
-        let (tenant, at, due) = (TenantId::DEFAULT.0, self.at(seconds), self.at(seconds + due_after));
-        self.sql.execute(sql, &[&self.job.0, &tenant, &at, &due, &attempt, &origin]).await.unwrap();
-    }
-
-    async fn planned(&self, seconds: i64, due_after: i64, origin: &str) {
-        self.in_ledger(seconds, origin).await;
-        self.queued(seconds, due_after, origin, 0).await;
-    }
-
-    /// A lease of attempt 1; `session` is none between two attempts.
-    async fn leased(&self, seconds: i64, session: Option<uuid::Uuid>) {
-        let sql = "INSERT INTO run_lease (job_id, tenant_id, session_id, claim_id, scheduled_for, claimed_at, generation, token, priority,
-                       undelivered, lost, failed, attempt, connection, origin, exclusive, queue)
-                   VALUES ($1, $2, $3, $1, $4, esc_now(), 1, 5, 0, 0, 0, 0, 1, 1, 'SCHEDULE', false, 'default')";
-        let (tenant, at) = (TenantId::DEFAULT.0, self.at(seconds));
-        self.sql.execute(sql, &[&self.job.0, &tenant, &session, &at]).await.unwrap();
-    }
-
-    async fn keys(&self, table: &str) -> Vec<i64> {
-        let sql = format!("SELECT scheduled_for FROM {table} WHERE job_id = $1 ORDER BY scheduled_for");
-        let rows = self.sql.query(&sql, &[&self.job.0]).await.unwrap();
-        rows.iter().map(|row| (row.get::<_, DateTime<Utc>>(0) - self.now).num_seconds()).collect()
-    }
-
-    /// How the run ended: state and reason.
-    async fn end(&self, seconds: i64) -> (String, Option<String>) {
-        let sql = "SELECT state::text, reason::text FROM run WHERE job_id = $1 AND scheduled_for = $2";
-        let row = self.sql.query_one(sql, &[&self.job.0, &self.at(seconds)]).await.unwrap();
-        (row.get(0), row.get(1))
-    }
-
-    async fn cursor(&self) -> (Option<i64>, i64) {
-        let sql = "SELECT next_fire_at, generation FROM job_cursor WHERE job_id = $1";
-        let row = self.sql.query_one(sql, &[&self.job.0]).await.unwrap();
-        let next: Option<DateTime<Utc>> = row.get(0);
-        (next.map(|next| (next - self.now).num_seconds()), row.get(1))
-    }
-
-    async fn watch_cursor(&self) -> (Option<DateTime<Utc>>, Option<DateTime<Utc>>) {
-        let sql = "SELECT next_at, judge_at FROM watch_cursor WHERE job_id = $1";
-        let row = self.sql.query_one(sql, &[&self.job.0]).await.unwrap();
-        (row.get(0), row.get(1))
-    }
-
-    /// Puts a schedule in force whose first instant is at `first`; what was taken back, and when it was in force.
-    async fn change(&self, first: i64, replans: bool) -> Result<(Vec<RunKey>, DateTime<Utc>), StoreError> {
-        let mut client = self.cell.store.client("test").await?;
-        let tx = client.begin("test").await?;
-        let locked = job_change::lock(&tx, &[self.job]).await?;
-        let job = &locked.jobs[0];
-        let definition = definition("*/5 * * * *");
-        let change = Change {
-            job: job.id,
-            generation: job.generation.next(),
-            name: &job.name,
-            definition: &definition,
-            first: Some(self.at(first)),
-            replans,
-        };
-        let removed = job_change::change(&tx, locked.at, "tester", &[change]).await?;
-        tx.commit().await?;
-        Ok((removed, locked.at))
-    }
-
-    async fn delete(&self) -> Result<(Deleted, DateTime<Utc>), StoreError> {
-        let mut client = self.cell.store.client("test").await?;
-        let tx = client.begin("test").await?;
-        let locked = job_change::lock(&tx, &[self.job]).await?;
-        let deleted = job_change::delete(&tx, locked.at, "tester", &locked.jobs[0]).await?;
-        tx.commit().await?;
-        Ok((deleted, locked.at))
-    }
-
-    /// Returns once somebody waits for a lock in this database.
-    async fn somebody_waits(&self) {
-        let waits = "SELECT count(*) FROM pg_stat_activity
-                     WHERE datname = current_database() AND wait_event_type = 'Lock'";
-        stack::wait::wait_for(Duration::from_secs(10), "a session that waits for a lock", async || {
-            let waiting: i64 = self.sql.query_one(waits, &[]).await.unwrap().get(0);
-            (waiting > 0).then_some(())
-        })
-        .await;
-    }
-}
 
 #[tokio::test]
 async fn a_change_takes_back_exactly_what_was_planned_after_it() {
@@ -276,7 +108,7 @@ async fn what_a_planner_commits_while_the_change_waits_is_seen() {
     let lock = "SELECT 1 FROM job_cursor WHERE job_id = $1 FOR UPDATE";
     planner.execute(lock, &[&bench.job.0]).await.unwrap();
 
-    let (changed, ()) = tokio::join!(bench.change(120, true), async {
+    let (changed, committed) = tokio::join!(bench.change(120, true), async {
         bench.somebody_waits().await;
         let insert = "INSERT INTO run (job_id, tenant_id, scheduled_for, due_at, generation, term, origin)
                       VALUES ($1, $2, $3, $3, 1, 7, 'SCHEDULE')";
@@ -287,10 +119,14 @@ async fn what_a_planner_commits_while_the_change_waits_is_seen() {
         planner.execute(queue, &[&bench.job.0, &tenant, &at]).await.unwrap();
         let advance = "UPDATE job_cursor SET next_fire_at = $2 WHERE job_id = $1";
         planner.execute(advance, &[&bench.job.0, &bench.at(180)]).await.unwrap();
+        let row = planner.query_one("SELECT esc_now()", &[]).await.unwrap();
         planner.batch_execute("COMMIT").await.unwrap();
+        row.get::<_, DateTime<Utc>>(0)
     });
 
-    assert_eq!(changed.unwrap().0, [bench.key(60)]);
+    let (removed, at) = changed.unwrap();
+    assert_eq!(removed, [bench.key(60)]);
+    assert!(at > committed, "what the planner planned belongs to the time before the change");
     assert_eq!(bench.keys("run").await, [0_i64; 0]);
     assert_eq!(bench.cursor().await, (Some(120), 2));
 }
