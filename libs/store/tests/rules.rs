@@ -1,5 +1,7 @@
 //! The rules that every transaction lives by, as far as the schema and the statements show them.
 
+#![allow(clippy::expect_used, reason = "a test fails by a panic that names the cause")]
+
 mod support;
 
 use std::path::{Path, PathBuf};
