@@ -3,6 +3,7 @@
 use anyhow::{Context, anyhow, bail};
 use reqwest::Method;
 use serde_json::Value;
+use stack::dev::Endpoints;
 use std::path::Path;
 use std::time::Duration;
 
@@ -26,17 +27,22 @@ impl Client {
 
     /// A client of the stack that `escapement dev` runs in `data`, as its administrator unless `token` is given.
     pub fn of_local_stack(data: &Path, token: Option<String>) -> anyhow::Result<Self> {
-        let endpoints = stack::dev::Endpoints::read(data).with_context(|| {
+        let endpoints = Endpoints::read(data).with_context(|| {
             format!(
                 "no server: set ESCAPEMENT_SERVER, or start a local stack (none runs in {})",
                 data.display()
             )
         })?;
-        let token = match token {
-            Some(token) => token,
-            None => std::fs::read_to_string(&endpoints.admin_token_file)
-                .with_context(|| format!("reading {}", endpoints.admin_token_file.display()))?,
-        };
+        match token {
+            Some(token) => Self::new(&endpoints.registry.rest, Some(token)),
+            None => Self::of_administrator(&endpoints),
+        }
+    }
+
+    /// A client of a local stack's registry as its administrator.
+    pub fn of_administrator(endpoints: &Endpoints) -> anyhow::Result<Self> {
+        let token = std::fs::read_to_string(&endpoints.admin_token_file)
+            .with_context(|| format!("reading {}", endpoints.admin_token_file.display()))?;
         Self::new(&endpoints.registry.rest, Some(token.trim().to_owned()))
     }
 

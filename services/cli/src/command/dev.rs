@@ -38,7 +38,7 @@ async fn foreground(start: &DevStart) -> anyhow::Result<()> {
         () = shutdown.cancelled() => return Ok(()), // dropping what was started ends it
     };
     let endpoints = stack.endpoints();
-    let client = Client::of_local_stack(&start.data, None)?;
+    let client = Client::of_administrator(&endpoints)?;
     if !start.no_sample_jobs {
         let mut request = json!({});
         document::add(&mut request, "examples/jobs.yaml", SAMPLE_JOBS)?;
