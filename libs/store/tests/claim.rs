@@ -81,3 +81,135 @@ async fn runs_that_do_not_exclude_each_other_start_side_by_side() {
     floor.due(job, 1, true).await;
     assert_eq!(floor.claim(worker, 10).await.skipped, 1);
 }
+
+/// A failed-over or restored database: the epoch in it was made for another one.
+#[tokio::test]
+async fn a_database_that_is_not_the_epochs_own_gives_nothing_out() {
+    let floor = Floor::create().await;
+    let worker = floor.worker().await;
+    floor.due(floor.job().await, 1, true).await;
+    for other in
+        ["timeline = timeline + 1", "timeline = timeline - 1, system_identifier = system_identifier + 1"]
+    {
+        floor.side.execute(&format!("UPDATE epoch SET {other}"), &[]).await.expect("another database");
+        let claimed = floor.claim(worker, 1).await;
+        assert!(!claimed.identified && claimed.assignments.is_empty(), "{claimed:?}");
+    }
+    floor
+        .side
+        .execute("UPDATE epoch SET system_identifier = system_identifier - 1", &[])
+        .await
+        .expect("the same again");
+    floor.claim_one(worker).await;
+}
+
+#[tokio::test]
+async fn a_slot_whose_session_has_moved_on_or_ended_takes_nothing() {
+    let floor = Floor::create().await;
+    let (moved, ended, other) = (floor.worker().await, floor.worker().await, floor.worker().await);
+    floor.due(floor.job().await, 1, true).await;
+    let sql = "UPDATE worker_session SET connection = 2 WHERE id = $1";
+    floor.side.execute(sql, &[&moved.0]).await.expect("moved");
+    let sql = "UPDATE worker_session SET ended_at = esc_now() WHERE id = $1";
+    floor.side.execute(sql, &[&ended.0]).await.expect("ended");
+    let sql = "UPDATE worker_session SET dispatcher_id = gen_random_uuid() WHERE id = $1";
+    floor.side.execute(sql, &[&other.0]).await.expect("elsewhere");
+    for session in [moved, ended, other] {
+        assert!(floor.claim(session, 1).await.assignments.is_empty());
+    }
+    floor.claim_one(floor.worker().await).await;
+}
+
+#[tokio::test]
+async fn nothing_is_taken_before_it_is_due_nor_once_it_counts_as_missed() {
+    let floor = Floor::create().await;
+    let worker = floor.worker().await;
+    floor.due(floor.job().await, -60, true).await;
+    let missed = floor.due(floor.job().await, 90, true).await;
+    let sql = "UPDATE run_queue SET start_by = due_at + interval '60 seconds' WHERE job_id = $1";
+    floor.side.execute(sql, &[&missed.job_id.0]).await.expect("missed");
+    let claimed = floor.claim(worker, 10).await;
+    assert!(!claimed.moved(), "{claimed:?}");
+    let queues = ["default".to_owned()];
+    let due = store::run_queue::next_due(&floor.cell.store, &queues, None, chrono::DateTime::UNIX_EPOCH)
+        .await
+        .expect("the next");
+    assert!(due.overdue);
+    let wait = due.wait.expect("one is to come").as_secs();
+    assert!((50..=60).contains(&wait), "{wait}");
+}
+
+/// One tenant with a herd, another with a single run: each claim serves both, beginning with the next tenant.
+#[tokio::test]
+async fn a_tenants_herd_does_not_keep_another_tenant_waiting() {
+    let floor = Floor::create().await;
+    let worker = floor.worker().await;
+    let other = uuid::Uuid::from_u128(u128::MAX - 1);
+    floor
+        .side
+        .execute("INSERT INTO tenant (id, name) VALUES ($1, 'other')", &[&other])
+        .await
+        .expect("a tenant");
+    for _ in 0..20 {
+        floor.due(floor.job().await, 5, true).await;
+    }
+    let single = floor.due(floor.job().await, 1, true).await;
+    let sql = "UPDATE run_queue SET tenant_id = $1 WHERE job_id = $2";
+    floor.side.execute(sql, &[&other, &single.job_id.0]).await.expect("the other's");
+    let request = store::run_queue::Request { quantum: 4, ..floor.request(worker, 10) };
+    let claimed = store::run_queue::claim(&floor.cell.store, &request).await.expect("a claim");
+    assert_eq!((claimed.assignments.len(), claimed.lanes), (5, 2));
+    assert_eq!(claimed.last_tenant, Some(model::ids::TenantId(other)));
+    assert!(claimed.assignments.iter().any(|assignment| assignment.lease.key == single));
+}
+
+#[tokio::test]
+async fn the_floor_is_the_oldest_row_and_never_younger_than_ten_seconds() {
+    let floor = Floor::create().await;
+    let queues = ["default".to_owned()];
+    let look = async || store::run_queue::floor(&floor.cell.store, &queues).await.expect("a floor");
+    assert!(look().await <= floor.start - chrono::Duration::seconds(5));
+    floor.due(floor.job().await, 1, true).await;
+    assert!(look().await <= floor.start - chrono::Duration::seconds(5), "a row may still be on its way");
+    let old = floor.due(floor.job().await, 600, true).await;
+    assert_eq!(look().await, old.scheduled_for);
+}
+
+/// A hundred thousand waiting rows, in lanes of ours and of others: the claim walks indexes only.
+#[tokio::test]
+async fn a_claim_uses_its_indexes_on_a_full_queue() {
+    let floor = Floor::create().await;
+    let fill = "INSERT INTO run_queue (job_id, tenant_id, scheduled_for, due_at, generation, priority, origin, exclusive, queue)
+        SELECT gen_random_uuid(), '00000000-0000-4000-8000-000000000001', date_trunc('second', esc_now()),
+               esc_now() + (n % 120 - 60) * interval '1 second', 1, n % 3, 'SCHEDULE', true, 'queue-' || n % 5
+        FROM generate_series(1, 100000) n";
+    floor.side.batch_execute(fill).await.expect("filled");
+    floor.side.batch_execute("VACUUM ANALYZE run_queue").await.expect("analysed");
+    let worker = floor.worker().await;
+    let text = include_str!("../sql/run_queue/claim.sql");
+    let (sessions, connections) = (vec![worker.0; 50], vec![1_i32; 50]);
+    let (after, through) = (vec![uuid::Uuid::nil()], vec![uuid::Uuid::max()]);
+    let (claim, queues) = (uuid::Uuid::new_v4(), vec!["queue-1".to_owned()]);
+    let floor_at = floor.start - chrono::Duration::seconds(120);
+    let rows = floor
+        .side
+        .query(
+            &format!("EXPLAIN {text}"),
+            &[
+                &sessions,
+                &connections,
+                &floor.dispatcher.0,
+                &claim,
+                &queues,
+                &after,
+                &through,
+                &floor_at,
+                &50_i64,
+            ],
+        )
+        .await
+        .expect("a plan");
+    let plan = rows.iter().map(|row| row.get::<_, String>(0)).collect::<Vec<_>>().join("\n");
+    assert!(plan.contains("run_queue_claim") && plan.contains("run_queue_pkey"), "{plan}");
+    assert!(!plan.contains("Seq Scan on run_queue"), "{plan}");
+}

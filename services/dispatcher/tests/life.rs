@@ -4,10 +4,8 @@ mod support;
 
 use rpc::v1::completed::Outcome;
 use rpc::v1::completion_ack::Answer;
-use rpc::v1::to_worker;
-use stack::wait::wait_for;
 use std::time::Duration;
-use support::{Cell, LIMIT, Worker, attempt};
+use support::{Cell, Worker, a_cancel, an_assignment, attempt};
 
 #[tokio::test]
 async fn a_due_run_is_handed_over_accepted_reported_and_recorded() {
@@ -40,7 +38,8 @@ async fn a_run_is_never_handed_over_before_its_second() {
     let dispatcher = cell.dispatcher("one").await;
     let (mut worker, _) = dispatcher.worker(&cell, 1).await;
     let key = cell.due(cell.job(60_000).await, -3).await;
-    let (named, _) = attempt(&worker.assignment().await);
+    let assignment = worker.beat_until((0, &[]), "the run at its second", an_assignment).await;
+    let (named, _) = attempt(&assignment);
     assert_eq!(named.key, key);
     let lateness = "SELECT (extract(epoch FROM l.claimed_at - r.due_at) * 1000)::bigint \
         FROM run_lease l JOIN run r USING (job_id, scheduled_for)";
@@ -100,15 +99,16 @@ async fn a_run_past_its_time_is_cancelled_and_then_timed_out_without_its_worker(
     let accepted = "SELECT count(*) FROM run_lease WHERE accepted_at IS NOT NULL";
     cell.until_count(1, "the acceptance", accepted).await;
     cell.meddle("UPDATE run_lease SET deadline = esc_now()").await;
-    let mut cancelled = false;
-    wait_for(LIMIT, "the end of the attempt", async || {
-        let (_, before) = worker.heartbeat(1, std::slice::from_ref(&run)).await;
-        cancelled |= before.iter().any(|message| matches!(message, to_worker::Message::Cancel(_)));
-        let ended = "SELECT count(*) FROM run_outcome WHERE state = 'TIMED_OUT' AND NOT final";
-        (cell.count(ended).await == 1).then_some(())
-    })
-    .await;
-    assert!(cancelled, "the worker was asked to stop first");
+    let in_hand = std::slice::from_ref(&run);
+    let cancel = worker.beat_until((1, in_hand), "a cancel", a_cancel).await;
+    assert_eq!(cancel.reason, "MAX_RUNTIME");
+    cell.meddle("UPDATE run_lease SET deadline = esc_now() - interval '1 hour'").await;
+    let next = worker.beat_until((1, in_hand), "the next attempt", an_assignment).await;
+    assert_eq!(attempt(&next).0.attempt, 2);
+    let ended = "SELECT count(*) FROM run_outcome WHERE state = 'TIMED_OUT' AND NOT final";
+    assert_eq!(cell.count(ended).await, 1);
+    worker.complete(&run, Outcome::Succeeded).await;
+    assert_eq!(worker.answer().await, Answer::Stale);
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ mod support;
 use rpc::v1::completed::Outcome;
 use rpc::v1::completion_ack::Answer;
 use rpc::v1::{from_worker, to_worker};
-use support::{Cell, attempt};
+use support::{Cell, a_cancel, an_assignment, attempt};
 
 #[tokio::test]
 async fn a_dead_workers_run_is_handed_on_with_a_higher_token_and_the_old_report_is_stale() {
@@ -16,21 +16,8 @@ async fn a_dead_workers_run_is_handed_on_with_a_higher_token_and_the_old_report_
     let (first, old) = attempt(&dying.assignment().await);
     drop(dying);
     let (mut living, _) = dispatcher.worker(&cell, 1).await;
-    let beating = async {
-        // Its lease must not end while it waits.
-        loop {
-            let (_, before) = living.heartbeat(0, &[]).await;
-            let handed_on = before.into_iter().find_map(|message| match message {
-                to_worker::Message::Assignment(assignment) => Some(assignment),
-                _ => None,
-            });
-            if let Some(assignment) = handed_on {
-                return assignment;
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(200)).await;
-        }
-    };
-    let handed_on = tokio::time::timeout(support::LIMIT, beating).await.expect("handed on");
+    // Its lease must not end while it waits.
+    let handed_on = living.beat_until((0, &[]), "the run of the dead worker", an_assignment).await;
     let (second, run) = attempt(&handed_on);
     assert_eq!((second.key, second.attempt), (key, 2));
     assert!(second.token > first.token);
@@ -83,18 +70,10 @@ async fn an_assignment_that_a_living_worker_never_got_is_sent_again_and_then_giv
     cell.due(cell.job(60_000).await, 1).await;
     let (first, _) = attempt(&worker.assignment().await);
     // It says that it has processed the assignment, and that it has nothing.
-    let mut seen = Vec::new();
-    while seen.len() < 2 {
-        let processed = 1 + seen.len() as i64;
-        for message in worker.heartbeat(processed, &[]).await.1 {
-            if let to_worker::Message::Assignment(assignment) = message {
-                seen.push((attempt(&assignment).0, assignment.number));
-            }
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-    }
-    assert_eq!(seen[0], (first, 2), "the same attempt, to the same session first");
-    assert_eq!((seen[1].0.key, seen[1].0.attempt), (first.key, 2));
+    let again = worker.beat_until((1, &[]), "the same attempt again", an_assignment).await;
+    assert_eq!((attempt(&again).0, again.number), (first, 2), "to the same session first");
+    let next = worker.beat_until((2, &[]), "the next attempt", an_assignment).await;
+    assert_eq!((attempt(&next).0.key, attempt(&next).0.attempt), (first.key, 2));
     let undelivered = "SELECT count(*) FROM run_lease WHERE undelivered = 1 AND failed = 0 AND lost = 0";
     assert_eq!(cell.count(undelivered).await, 1);
 }
@@ -106,11 +85,12 @@ async fn an_assignment_on_its_way_is_not_taken_for_lost() {
     let (mut worker, _) = dispatcher.worker(&cell, 1).await;
     cell.due(cell.job(60_000).await, 1).await;
     let (_, run) = attempt(&worker.assignment().await);
-    // Lists from before the assignment cross it: more of them than it takes to compare twice.
-    for _ in 0..10 {
+    // Lists from before the assignment cross it, for longer than it takes to compare twice.
+    let compared = tokio::time::Instant::now() + 3 * support::RECONCILE;
+    while tokio::time::Instant::now() < compared {
         let (_, before) = worker.heartbeat(0, &[]).await;
         assert!(before.is_empty(), "{before:?}");
-        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        tokio::time::sleep(support::RECONCILE / 10).await;
     }
     worker.complete(&run, Outcome::Succeeded).await;
     assert_eq!(worker.answer().await, Answer::Recorded);
@@ -146,16 +126,8 @@ async fn a_run_that_is_no_longer_a_workers_is_cancelled_by_the_lists() {
     cell.due(cell.job(60_000).await, 1).await;
     let (_, run) = attempt(&worker.assignment().await);
     cell.meddle("DELETE FROM run_lease").await;
-    let cancelled = async {
-        loop {
-            let (_, before) = worker.heartbeat(1, std::slice::from_ref(&run)).await;
-            if before.iter().any(|message| matches!(message, to_worker::Message::Cancel(_))) {
-                return;
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
-        }
-    };
-    tokio::time::timeout(support::LIMIT, cancelled).await.expect("cancelled");
+    let cancel = worker.beat_until((1, std::slice::from_ref(&run)), "a cancel", a_cancel).await;
+    assert_eq!(cancel.run, Some(run));
 }
 
 #[tokio::test]
@@ -212,4 +184,47 @@ async fn a_stopping_dispatcher_sends_its_workers_elsewhere_with_their_runs() {
     tokio::join!(stopping.terminate(), moving);
     assert_eq!(cell.state(key).await, "SUCCEEDED");
     assert_eq!(cell.count("SELECT count(*) FROM dispatcher").await, 1);
+}
+
+/// SIGSTOP for longer than a lease: its workers said all they had to, it only did not listen.
+#[tokio::test]
+async fn a_dispatcher_that_stood_still_gives_no_run_away() {
+    let cell = Cell::create().await;
+    let dispatcher = cell.dispatcher("one").await;
+    let (mut worker, _) = dispatcher.worker(&cell, 1).await;
+    let key = cell.due(cell.job(60_000).await, 1).await;
+    let (_, run) = attempt(&worker.assignment().await);
+    dispatcher.child.stop().expect("stopped");
+    tokio::time::sleep(2 * support::LEASE).await;
+    dispatcher.child.cont().expect("goes on");
+    worker.heartbeat(1, std::slice::from_ref(&run)).await;
+    worker.complete(&run, Outcome::Succeeded).await;
+    assert_eq!(worker.answer().await, Answer::Recorded);
+    assert_eq!(cell.state(key).await, "SUCCEEDED");
+    assert_eq!(cell.count("SELECT count(*) FROM run_outcome").await, 0, "no attempt was lost");
+}
+
+/// One report that can't be written must not keep the others of its group from being recorded.
+#[tokio::test]
+async fn a_report_that_spoils_its_group_is_recorded_once_it_can_be() {
+    let cell = Cell::create().await;
+    let dispatcher = cell.dispatcher("one").await;
+    let (mut worker, _) = dispatcher.worker(&cell, 2).await;
+    let bad = cell.due(cell.job(60_000).await, 2).await;
+    let good = cell.due(cell.job(60_000).await, 1).await;
+    let mut runs = std::collections::BTreeMap::new();
+    for _ in 0..2 {
+        let (named, run) = attempt(&worker.assignment().await);
+        runs.insert(named.key, run);
+    }
+    let refuse = format!("ALTER TABLE run_output ADD CONSTRAINT spoilt CHECK (job_id <> '{}')", bad.job_id);
+    cell.meddle(&refuse).await;
+    worker.complete(&runs[&bad], Outcome::Succeeded).await;
+    worker.complete(&runs[&good], Outcome::Succeeded).await;
+    assert_eq!(worker.answer().await, Answer::Recorded);
+    assert_eq!((cell.state(good).await.as_str(), cell.state(bad).await.as_str()), ("SUCCEEDED", "PLANNED"));
+    cell.meddle("ALTER TABLE run_output DROP CONSTRAINT spoilt").await;
+    worker.complete(&runs[&bad], Outcome::Succeeded).await;
+    assert_eq!(worker.answer().await, Answer::Recorded);
+    assert_eq!(cell.state(bad).await, "SUCCEEDED");
 }

@@ -74,8 +74,7 @@ WITH at AS MATERIALIZED (
 ), blocked AS MATERIALIZED (
     SELECT h.job_id, h.scheduled_for, h.tenant_id,
            h.attempt = 0 AND h.exclusive AND h.origin = 'SCHEDULE' AND NOT h.late AS skipped
-    FROM handed h WHERE NOT EXISTS (
-        SELECT FROM leased s WHERE s.job_id = h.job_id AND s.scheduled_for = h.scheduled_for)
+    FROM handed h WHERE (h.job_id, h.scheduled_for) NOT IN (SELECT job_id, scheduled_for FROM leased) -- hashed, unlike EXISTS
 ), unqueued AS (
     DELETE FROM run_queue q
     USING (SELECT job_id, scheduled_for FROM leased UNION ALL SELECT job_id, scheduled_for FROM blocked WHERE skipped) g

@@ -20,6 +20,11 @@ use tonic::{Request, Status, Streaming};
 /// Longer than anything here takes.
 pub const LIMIT: Duration = Duration::from_secs(20);
 
+/// As in [`SHORT`].
+pub const LEASE: Duration = Duration::from_millis(2_500);
+/// As in [`SHORT`].
+pub const RECONCILE: Duration = Duration::from_millis(300);
+
 /// Terms under which a test need not wait 15 s for a lease to end.
 const SHORT: &str =
     "lease_ms = 2500\nheartbeat_ms = 300\nself_deadline_ms = 900\nkill_grace_ms = 300\nreconcile_ms = 300\n";
@@ -265,6 +270,20 @@ impl Worker {
         }
     }
 
+    /// Heartbeats, with these runs in hand, until a message comes that is wanted.
+    pub async fn beat_until<T>(
+        &mut self,
+        (processed, in_hand): (i64, &[RunRef]),
+        what: &str,
+        mut wanted: impl FnMut(to_worker::Message) -> Option<T>,
+    ) -> T {
+        wait_for(LIMIT, what, async || {
+            let (_, before) = self.heartbeat(processed, in_hand).await;
+            before.into_iter().find_map(&mut wanted)
+        })
+        .await
+    }
+
     pub async fn accept(&self, run: &RunRef) {
         self.say(from_worker::Message::Accepted(v1::Accepted { run: Some(run.clone()) })).await;
     }
@@ -278,6 +297,22 @@ impl Worker {
             ..v1::Completed::default()
         };
         self.say(from_worker::Message::Completed(completed)).await;
+    }
+}
+
+/// For [`Worker::beat_until`].
+pub fn an_assignment(message: to_worker::Message) -> Option<v1::Assignment> {
+    match message {
+        to_worker::Message::Assignment(assignment) => Some(assignment),
+        _ => None,
+    }
+}
+
+/// For [`Worker::beat_until`].
+pub fn a_cancel(message: to_worker::Message) -> Option<v1::Cancel> {
+    match message {
+        to_worker::Message::Cancel(cancel) => Some(cancel),
+        _ => None,
     }
 }
 

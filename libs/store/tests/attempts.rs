@@ -1,0 +1,201 @@
+//! Ends and retries of attempts, sessions that end, and who may not report any more.
+
+mod handing;
+mod support;
+
+use handing::{Floor, attempt};
+use model::attempt::Spent;
+use model::ids::{DispatcherId, RunKey, SessionId};
+use model::run::{Reason, State};
+use std::time::Duration;
+use store::run_end::{self, Attempt, End, Output};
+use store::run_lease::{self, Acceptance, Retry, assignment::Assignment};
+use store::worker_session::{self, Seen};
+use store::{StoreError, run_outcome};
+
+fn succeeded(key: RunKey, attempt: Attempt) -> End {
+    End { key, attempt: Some(attempt), state: State::Succeeded, reason: None, output: None }
+}
+
+async fn end(floor: &Floor, ends: &[End]) -> Result<usize, StoreError> {
+    let mut client = floor.cell.store.client("end").await?;
+    let tx = client.begin("end").await?;
+    let ended = run_end::end(&tx, ends).await?;
+    tx.commit().await?;
+    Ok(ended.len())
+}
+
+async fn retry(floor: &Floor, assignment: &Assignment, after: Duration) -> usize {
+    let retry = Retry {
+        key: assignment.lease.key,
+        attempt: attempt(assignment),
+        state: State::Failed,
+        reason: Reason::WorkFailed,
+        spent: Spent { failed: 1, ..Spent::default() },
+        after,
+        output: Some(Output { exit_status: Some(3), error: "no".to_owned(), ..Output::default() }),
+    };
+    let mut client = floor.cell.store.client("retry").await.expect("connected");
+    let tx = client.begin("retry").await.expect("begun");
+    let retried = run_lease::retry(&tx, &[retry]).await.expect("retried");
+    tx.commit().await.expect("committed");
+    retried.len()
+}
+
+#[tokio::test]
+async fn a_completion_must_name_the_attempt_the_token_and_the_session() {
+    let floor = Floor::create().await;
+    let worker = floor.worker().await;
+    floor.due(floor.job().await, 1, true).await;
+    let taken = floor.claim_one(worker).await;
+    let (key, right) = (taken.lease.key, attempt(&taken));
+    let token = model::token::Token::from_i64(right.token.as_i64() + 1).expect("positive");
+    for stale in [
+        Attempt { number: 2, ..right },
+        Attempt { token, ..right },
+        Attempt { session: Some(SessionId::random()), ..right },
+    ] {
+        assert_eq!(end(&floor, &[succeeded(key, stale)]).await.expect("answered"), 0, "{stale:?}");
+    }
+    assert_eq!(end(&floor, &[succeeded(key, right)]).await.expect("answered"), 1);
+    assert_eq!(end(&floor, &[succeeded(key, right)]).await.expect("answered"), 0, "it has ended");
+}
+
+#[tokio::test]
+async fn an_acceptance_is_recorded_once_and_only_for_its_own_attempt() {
+    let floor = Floor::create().await;
+    let worker = floor.worker().await;
+    floor.due(floor.job().await, 1, true).await;
+    let taken = floor.claim_one(worker).await;
+    let (key, right, limit) = (taken.lease.key, attempt(&taken), Duration::from_secs(9));
+    let stale = Attempt { number: 7, ..right };
+    for (named, expected) in [(stale, 0), (right, 1), (right, 0)] {
+        let mut client = floor.cell.store.client("accept").await.expect("connected");
+        let tx = client.begin("accept").await.expect("begun");
+        let accepted =
+            run_lease::accept(&tx, &[Acceptance { key, attempt: named, limit }]).await.expect("accepted");
+        tx.commit().await.expect("committed");
+        assert_eq!(accepted.len(), expected, "{named:?}");
+    }
+    let kept = "SELECT extract(epoch FROM deadline - accepted_at)::bigint FROM run_lease";
+    assert_eq!(floor.one::<i64>(kept).await, 9);
+}
+
+/// The lease stays during the backoff, so that nothing else of the job starts; and the retry is never late nor bounded.
+#[tokio::test]
+async fn a_retry_keeps_its_job_closed_during_the_backoff() {
+    let floor = Floor::create().await;
+    let (job, worker) = (floor.job().await, floor.worker().await);
+    let key = floor.due(job, 2, true).await;
+    let first = floor.claim_one(worker).await;
+    assert_eq!(retry(&floor, &first, Duration::from_secs(60)).await, 1);
+    assert_eq!(retry(&floor, &first, Duration::ZERO).await, 0, "sent back once");
+    floor.due(job, 1, true).await;
+    let claimed = floor.claim(worker, 10).await;
+    assert_eq!((claimed.assignments.len(), claimed.skipped), (0, 1));
+    floor.side.execute("UPDATE run_queue SET due_at = esc_now()", &[]).await.expect("the backoff is over");
+    let second = floor.claim_one(worker).await;
+    assert_eq!((second.lease.key, second.lease.attempt, second.lease.spent.failed), (key, 2, 1));
+    assert!(second.lease.token > first.lease.token);
+    let recorded = "SELECT count(*) FROM run_outcome c JOIN run_output o USING (job_id, scheduled_for, attempt) \
+        WHERE c.attempt = 1 AND NOT c.final AND c.reason = 'WORK_FAILED' AND o.exit_status = 3 AND o.error = 'no'";
+    assert_eq!(floor.one::<i64>(recorded).await, 1);
+    assert_eq!(
+        end(&floor, &[succeeded(key, attempt(&first))]).await.expect("answered"),
+        0,
+        "the first is over"
+    );
+    assert_eq!(end(&floor, &[succeeded(key, attempt(&second))]).await.expect("answered"), 1);
+    assert_eq!(store::run_lease::stranded(&floor.cell.store).await.expect("looked"), []);
+}
+
+#[tokio::test]
+async fn what_was_recorded_is_found_again_by_attempt_and_token() {
+    let floor = Floor::create().await;
+    let worker = floor.worker().await;
+    let key = floor.due(floor.job().await, 1, true).await;
+    let first = floor.claim_one(worker).await;
+    retry(&floor, &first, Duration::ZERO).await;
+    let second = floor.claim_one(worker).await;
+    end(&floor, &[succeeded(key, attempt(&second))]).await.expect("ended");
+    let foreign = Attempt { token: first.lease.token, ..attempt(&second) };
+    let mut client = floor.cell.store.client("look").await.expect("connected");
+    let tx = client.begin("look").await.expect("begun");
+    let found =
+        run_outcome::recorded(&tx, &[(key, attempt(&first)), (key, attempt(&second))]).await.expect("found");
+    assert_eq!(found.get(&(key, 1)), Some(&State::Failed));
+    assert_eq!(found.get(&(key, 2)), Some(&State::Succeeded));
+    assert!(run_outcome::recorded(&tx, &[(key, foreign)]).await.expect("looked").is_empty());
+}
+
+/// One row that can't be written spoils the whole group, and the error says that splitting helps.
+#[tokio::test]
+async fn a_bad_row_fails_its_group_as_one_to_be_split() {
+    let floor = Floor::create().await;
+    let worker = floor.worker().await;
+    for _ in 0..2 {
+        floor.due(floor.job().await, 1, true).await;
+    }
+    let taken = floor.claim(worker, 2).await.assignments;
+    let good = succeeded(taken[0].lease.key, attempt(&taken[0]));
+    let mut bad = succeeded(taken[1].lease.key, attempt(&taken[1]));
+    bad.reason = Some(Reason::WorkFailed); // success has no reason
+    let error = end(&floor, &[good.clone(), bad]).await.expect_err("the check refuses it");
+    assert_eq!(error.retry(), store::Retry::Split);
+    assert_eq!(floor.one::<i64>("SELECT count(*) FROM run WHERE state <> 'PLANNED'").await, 0);
+    assert_eq!(end(&floor, &[good]).await.expect("the good one"), 1);
+}
+
+async fn reap(floor: &Floor, seen: Seen) -> usize {
+    let mut client = floor.cell.store.client("reap").await.expect("connected");
+    let tx = client.begin("reap").await.expect("begun");
+    let ended = worker_session::end(&tx, &[seen]).await.expect("looked");
+    tx.commit().await.expect("committed");
+    ended.len()
+}
+
+#[tokio::test]
+async fn a_reap_that_waits_for_a_resume_leaves_the_session_alone() {
+    let floor = Floor::create().await;
+    let (worker, other) = (floor.worker().await, floor.cell.connect().await);
+    let seen = Seen { session: worker, dispatcher: floor.dispatcher, connection: 1 };
+    other.batch_execute("BEGIN").await.expect("begun");
+    let lock = "SELECT id FROM worker_session WHERE id = $1 FOR UPDATE";
+    other.query_one(lock, &[&worker.0]).await.expect("locked");
+    let resume = "UPDATE worker_session SET connection = 2, dispatcher_id = gen_random_uuid() WHERE id = $1";
+    other.execute(resume, &[&worker.0]).await.expect("resumed");
+    let meanwhile = async {
+        floor.someone_waits().await;
+        other.batch_execute("COMMIT").await.expect("committed");
+    };
+    let (ended, ()) = tokio::join!(reap(&floor, seen), meanwhile);
+    assert_eq!(ended, 0);
+    assert_eq!(floor.one::<i64>("SELECT count(*) FROM worker_session WHERE ended_at IS NULL").await, 1);
+}
+
+#[tokio::test]
+async fn a_session_that_was_reaped_is_not_resumed() {
+    let floor = Floor::create().await;
+    let worker = floor.worker().await;
+    let seen = Seen { session: worker, dispatcher: floor.dispatcher, connection: 1 };
+    assert_eq!(reap(&floor, Seen { connection: 2, ..seen }).await, 0, "not as it was seen");
+    assert_eq!(
+        reap(&floor, Seen { dispatcher: DispatcherId::random(), ..seen }).await,
+        0,
+        "not with that one"
+    );
+    assert_eq!(reap(&floor, seen).await, 1);
+    assert_eq!(reap(&floor, seen).await, 0, "once");
+    let resumed =
+        worker_session::resume(&floor.cell.store, worker, floor.dispatcher, &handing::worker()).await;
+    assert_eq!(resumed.expect("asked"), None);
+}
+
+#[tokio::test]
+async fn another_tenants_worker_does_not_resume_a_session() {
+    let floor = Floor::create().await;
+    let worker = floor.worker().await;
+    let foreign = worker_session::Worker { tenant: Some(model::ids::TenantId::DEFAULT), ..handing::worker() };
+    let resumed = worker_session::resume(&floor.cell.store, worker, floor.dispatcher, &foreign).await;
+    assert_eq!(resumed.expect("asked"), None);
+}
