@@ -18,7 +18,7 @@ async fn a_process_learns_who_it_is_and_its_end_is_in_the_ledger() {
     told["overlap"] = json!("FORBID");
     let created = cell.api.create(told).await;
     cell.api.create(job("fails", "* * * * * *", shell("echo out of paper >&2; exit 3"))).await;
-    cell.api.create(job("chatty", "* * * * * *", shell("yes 0123456789 | head -c 100000; echo END"))).await;
+    cell.api.create(job("chatty", "* * * * * *", shell("yes 0123456789 | head -n 9000; echo END"))).await;
 
     let run = &cell.api.wait_for_runs("told", "SUCCEEDED", 2).await[1];
     let output = run["output"].as_str().expect("an output").trim();

@@ -110,6 +110,9 @@ pub struct Delete {
 pub struct Runs {
     /// The job's name or id.
     pub job: String,
+    /// Shows those that are planned and not due yet, instead of those that are.
+    #[arg(long)]
+    pub planned: bool,
     /// How many at most.
     #[arg(short = 'n', long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub limit: u16,

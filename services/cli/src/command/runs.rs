@@ -6,7 +6,9 @@ use crate::table;
 use serde_json::Value;
 
 pub async fn run(client: &Client, runs: &Runs, output: Output) -> anyhow::Result<()> {
-    let answer = client.get(&format!("/v1/jobs/{}/runs?pageSize={}", encode(&runs.job), runs.limit)).await?;
+    let states = if runs.planned { "&states=PLANNED" } else { "" };
+    let path = format!("/v1/jobs/{}/runs?pageSize={}{states}", encode(&runs.job), runs.limit);
+    let answer = client.get(&path).await?;
     match output {
         Output::Json => table::print_json(&answer),
         Output::Table => print_table(answer["runs"].as_array().map_or(&[], Vec::as_slice)),
