@@ -67,6 +67,7 @@ CREATE TABLE run_outcome (
     attempt       integer NOT NULL,
     state         run_state NOT NULL CHECK (state NOT IN ('PLANNED', 'SUCCEEDED')),
     reason        run_reason NOT NULL,
+    cause         misfire_cause,                     -- of a run that was not handed out in time
     final         boolean NOT NULL,
     PRIMARY KEY (job_id, scheduled_for, attempt, final)
 ) PARTITION BY RANGE (scheduled_for);

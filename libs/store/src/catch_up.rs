@@ -62,3 +62,30 @@ pub async fn extend(tx: &Transaction<'_>, additions: &[Addition]) -> Result<(), 
     tx.execute(sql!("catch_up/extend.sql"), &[&ids, &first, &last, &count]).await?;
     run_end::release_next(tx, &jobs).await.map(drop)
 }
+
+/// How much of a backlog may wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bounds {
+    /// Whose.
+    pub job_id: JobId,
+    /// The newest so many.
+    pub limit: u32,
+    /// None before this.
+    pub since: DateTime<Utc>,
+}
+
+/// The runs that wait in these jobs' backlogs beyond their bounds, for the caller to end. The backlogs are locked.
+///
+/// # Errors
+/// [`StoreError::Database`].
+pub async fn overflow(tx: &Transaction<'_>, bounds: &[Bounds]) -> Result<Vec<RunKey>, StoreError> {
+    if bounds.is_empty() {
+        return Ok(Vec::new());
+    }
+    let jobs: Vec<_> = bounds.iter().map(|bounds| bounds.job_id.0).collect();
+    let limits: Vec<_> = bounds.iter().map(|bounds| i64::from(bounds.limit)).collect();
+    let since: Vec<_> = bounds.iter().map(|bounds| bounds.since).collect();
+    let (from, through) = (DateTime::<Utc>::UNIX_EPOCH, DateTime::from_timestamp(4_102_444_800, 0));
+    let rows = tx.query(sql!("catch_up/overflow.sql"), &[&jobs, &limits, &since, &from, &through]).await?;
+    Ok(rows.iter().map(|row| RunKey::new(JobId(row.get("job_id")), row.get("scheduled_for"))).collect())
+}

@@ -175,3 +175,15 @@ pub async fn causes(tx: &Transaction<'_>, runs: &[&Waiting]) -> Result<Vec<Misfi
     };
     Ok(rows.iter().map(|row| cause(row.get("dispatcher"), row.get("worker"))).collect())
 }
+
+/// Notes why runs that have just ended, in this transaction, were not handed out in time.
+///
+/// # Errors
+/// [`StoreError::Database`].
+pub async fn explain(tx: &Transaction<'_>, ended: &[(RunKey, MisfireCause)]) -> Result<(), StoreError> {
+    let instants = || ended.iter().map(|(run, _)| run.scheduled_for);
+    let (Some(first), Some(last)) = (instants().min(), instants().max()) else { return Ok(()) };
+    let (keys, causes): (Vec<_>, Vec<_>) = ended.iter().map(|(run, cause)| (*run, cause.as_str())).unzip();
+    let (jobs, instants) = columns(&keys);
+    tx.execute(sql!("misfire/explain.sql"), &[&jobs, &instants, &causes, &first, &last]).await.map(drop)
+}

@@ -11,6 +11,8 @@ pub mod lead;
 mod metrics;
 pub mod plan;
 pub mod sweep;
+#[cfg(test)]
+mod testing;
 pub mod upkeep;
 
 pub use config::TickerConfig;

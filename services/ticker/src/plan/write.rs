@@ -8,7 +8,7 @@ use model::ids::{JobId, RunKey};
 use model::job::Definition;
 use model::run::{MisfireCause, Origin, Reason, State};
 use std::collections::BTreeMap;
-use store::catch_up::{self, Addition};
+use store::catch_up::{self, Addition, Bounds};
 use store::fence::Term;
 use store::job_cursor::{self, Cursor};
 use store::misfire::{self, Waiting};
@@ -43,8 +43,7 @@ pub(super) async fn write(
     let broken: Vec<_> =
         work.iter().filter_map(|work| Some((work.cursor.job_id, work.decision.broken.clone()?))).collect();
     job_cursor::mark_broken(tx, &broken).await?;
-    let mut summary = Summary { broken: broken.len() as u64, ..Summary::default() };
-    let ended = end(tx, work).await?;
+    let mut causes = end(tx, work).await?;
     let mut rows = Rows::default();
     for work in work {
         rows.add(work, at);
@@ -56,42 +55,57 @@ pub(super) async fn write(
     let misfires: Vec<_> = work.iter().flat_map(|work| work.decision.misfires.iter().copied()).collect();
     misfire::insert(tx, term, &misfires).await?;
     catch_up::extend(tx, &rows.additions).await?;
+    let overflow = end_overflow(tx, &rows.bounds).await?;
+    if overflow > 0 {
+        *causes.entry(MisfireCause::Limit).or_default() += overflow;
+    }
     let moved = work.iter().filter(|work| work.decision.next != work.cursor.next_fire_at);
     let moved: Vec<_> = moved.map(|work| (work.cursor.job_id, work.decision.next)).collect();
     job_cursor::advance(tx, &moved).await?;
-    summary.planned = u64::try_from(inserted.runs).unwrap_or_default();
-    summary.missed = misfires.iter().map(|misfire| misfire.count).sum();
-    summary.ended = ended.values().sum();
-    summary.kept = (rows.late.len() + rows.paced.len() + rows.unqueued.len()) as u64;
-    Ok(Written { summary, causes: ended })
+    let summary = Summary {
+        planned: u64::try_from(inserted.runs).unwrap_or_default(),
+        missed: misfires.iter().map(|misfire| misfire.count).sum(),
+        ended: causes.values().sum(),
+        kept: (rows.late.len() + rows.paced.len() + rows.unqueued.len()) as u64,
+        broken: broken.len() as u64,
+        more: false,
+    };
+    Ok(Written { summary, causes })
 }
 
 /// Ends the runs that were not handed out in time and don't run; how many, by cause.
 async fn end(tx: &Transaction<'_>, work: &[Work<'_>]) -> Result<BTreeMap<MisfireCause, u64>, StoreError> {
-    let mut ended = BTreeMap::new();
     let ending: Vec<(&Waiting, Reason)> =
         work.iter().flat_map(|work| work.settlement.ends.iter().copied()).collect();
     if ending.is_empty() {
-        return Ok(ended);
+        return Ok(BTreeMap::new());
     }
     let runs: Vec<_> = ending.iter().map(|(run, _)| *run).collect();
     let causes = misfire::causes(tx, &runs).await?;
-    let ends: Vec<_> = ending
-        .iter()
-        .map(|(run, reason)| End {
-            key: run.key,
-            attempt: None,
-            state: State::Skipped,
-            reason: Some(*reason),
-            output: None,
-        })
-        .collect();
+    let ends: Vec<_> = ending.iter().map(|(run, reason)| skipped(run.key, *reason)).collect();
     let done = run_end::end(tx, &ends).await?;
-    for (run, cause) in runs.iter().zip(causes).filter(|(run, _)| done.contains(&run.key)) {
-        tracing::debug!(job.id = %run.key.job_id, run.scheduled_for = %run.key.scheduled_for, misfire.cause = %cause, "Missed");
-        *ended.entry(cause).or_default() += 1;
+    let ended: Vec<_> =
+        runs.iter().map(|run| run.key).zip(causes).filter(|(key, _)| done.contains(key)).collect();
+    misfire::explain(tx, &ended).await?;
+    let mut counts = BTreeMap::new();
+    for (_, cause) in ended {
+        *counts.entry(cause).or_default() += 1;
     }
-    Ok(ended)
+    Ok(counts)
+}
+
+/// Ends what the backlogs hold beyond their limits: the newest run.
+async fn end_overflow(tx: &Transaction<'_>, bounds: &[Bounds]) -> Result<u64, StoreError> {
+    let over = catch_up::overflow(tx, bounds).await?;
+    let ends: Vec<_> = over.iter().map(|key| skipped(*key, Reason::Missed)).collect();
+    let ended: Vec<_> =
+        run_end::end(tx, &ends).await?.into_iter().map(|key| (key, MisfireCause::Limit)).collect();
+    misfire::explain(tx, &ended).await?;
+    Ok(ended.len() as u64)
+}
+
+fn skipped(key: RunKey, reason: Reason) -> End {
+    End { key, attempt: None, state: State::Skipped, reason: Some(reason), output: None }
 }
 
 /// The rows that a batch writes.
@@ -102,6 +116,7 @@ struct Rows<'a> {
     paced: Vec<(RunKey, DateTime<Utc>)>,
     unqueued: Vec<RunKey>,
     additions: Vec<Addition>,
+    bounds: Vec<Bounds>,
 }
 
 impl<'a> Rows<'a> {
@@ -142,6 +157,9 @@ impl<'a> Rows<'a> {
             });
         }
         self.additions.extend(addition(cursor.job_id, &serial));
+        if !serial.is_empty() || pace.next > at {
+            self.bounds.extend(bounds(cursor, at));
+        }
     }
 }
 
@@ -153,6 +171,17 @@ fn definition<'a>(cursor: &'a Cursor, fire: &Fire) -> Option<&'a Definition> {
 fn addition(job_id: JobId, serial: &[DateTime<Utc>]) -> Option<Addition> {
     let (first, last) = (*serial.iter().min()?, *serial.iter().max()?);
     Some(Addition { job_id, first, last, count: serial.len() })
+}
+
+/// How much of the job's backlog may wait, by its newest definition.
+fn bounds(cursor: &Cursor, at: DateTime<Utc>) -> Option<Bounds> {
+    let newest = cursor.revisions.iter().rev().find_map(|revision| revision.definition.as_ref().ok())?;
+    let window = TimeDelta::from_std(newest.misfire.catch_up_window).ok()?;
+    Some(Bounds {
+        job_id: cursor.job_id,
+        limit: newest.misfire.catch_up_limit,
+        since: at.checked_sub_signed(window)?,
+    })
 }
 
 /// Hands out one instant after the other, at a distance.

@@ -1,0 +1,145 @@
+//! Definitions that change, end or can't be used: each instant is planned by the one in force at it, and a bad one
+//! stops nobody else.
+
+mod support;
+
+use chrono::TimeDelta;
+use model::policy::{MisfirePolicy, OverlapPolicy};
+use store::job_change;
+use support::{Cell, each_second};
+
+#[tokio::test]
+async fn a_change_inside_the_window_leaves_exactly_what_the_new_definition_asks_for() {
+    let cell = Cell::create().await;
+    let ticker = cell.ticker(1).await;
+    let old = each_second(MisfirePolicy::Once, OverlapPolicy::Forbid);
+    let job = cell.create_job("job", &old).await;
+    ticker.plan().await;
+    cell.pass(5).await;
+    let mut new = old.clone();
+    new.schedule = "*/5 * * * * *".to_owned();
+    new.queue = "other".to_owned();
+    let at = cell.change_job(job, &new).await;
+    ticker.plan().await;
+    let after = |what: &str| format!("SELECT count(*) FROM run WHERE scheduled_for > '{at}' AND {what}");
+    assert_eq!(cell.count(&after("generation <> 2")).await, 0);
+    assert_eq!(cell.count(&after("extract(second FROM scheduled_for)::integer % 5 <> 0")).await, 0);
+    assert!((23..=25).contains(&cell.count(&after("true")).await));
+    let before = format!("SELECT count(*) FROM run WHERE scheduled_for <= '{at}' AND generation <> 1");
+    assert_eq!(cell.count(&before).await, 0);
+}
+
+#[tokio::test]
+async fn a_change_during_an_outage_splits_the_past_by_definition_and_policy() {
+    let cell = Cell::create().await;
+    let ticker = cell.ticker(1).await;
+    let old = each_second(MisfirePolicy::Skip, OverlapPolicy::Forbid);
+    let job = cell.create_job("job", &old).await;
+    let created = cell.now().await;
+    drop(ticker);
+    cell.pass(600).await;
+    let at = cell.change_job(job, &each_second(MisfirePolicy::CatchUp, OverlapPolicy::Forbid)).await;
+    cell.pass(600).await;
+    cell.ticker(2).await.plan().await;
+    assert_eq!(cell.unaccounted(job, created, cell.now().await + TimeDelta::seconds(119)).await, 0);
+    let by_old = format!(
+        "SELECT coalesce(sum(count), 0)::bigint FROM misfire WHERE outcome = 'SKIPPED' AND last <= '{at}'"
+    );
+    assert!((599..=602).contains(&cell.count(&by_old).await));
+    assert_eq!(cell.count("SELECT count(*) FROM run WHERE origin = 'CATCH_UP' AND generation = 2").await, 30);
+    assert_eq!(cell.count("SELECT count(*) FROM run WHERE generation = 1").await, 0);
+}
+
+#[tokio::test]
+async fn a_job_that_is_being_changed_is_left_for_the_next_batch() {
+    let cell = Cell::create().await;
+    let ticker = cell.ticker(1).await;
+    let definition = each_second(MisfirePolicy::Once, OverlapPolicy::Forbid);
+    let job = cell.create_job("job", &definition).await;
+    let other = cell.create_job("other", &definition).await;
+    let mut client = cell.store.client("change").await.expect("connected");
+    let tx = client.begin("change").await.expect("begun");
+    job_change::lock(&tx, &[job]).await.expect("locked");
+    ticker.plan().await;
+    let of = |job| format!("SELECT count(*) FROM run WHERE job_id = '{job}'");
+    assert_eq!(cell.count(&of(job)).await, 0, "its cursor is locked");
+    assert!(cell.count(&of(other)).await > 0);
+    tx.commit().await.expect("committed");
+    ticker.plan().await;
+    assert!(cell.count(&of(job)).await > 0);
+}
+
+#[tokio::test]
+async fn a_job_at_another_generation_than_its_cursor_is_not_planned() {
+    let cell = Cell::create().await;
+    let ticker = cell.ticker(1).await;
+    cell.create_job("job", &each_second(MisfirePolicy::Once, OverlapPolicy::Forbid)).await;
+    cell.execute("UPDATE job SET generation = 2").await;
+    assert_eq!(ticker.plan().await.planned, 0);
+    cell.execute("UPDATE job SET generation = 1").await;
+    assert!(ticker.plan().await.planned > 0);
+}
+
+#[tokio::test]
+async fn a_deleted_jobs_past_is_accounted_for_and_it_has_no_future() {
+    let cell = Cell::create().await;
+    let ticker = cell.ticker(1).await;
+    let job = cell.create_job("job", &each_second(MisfirePolicy::Once, OverlapPolicy::Forbid)).await;
+    let created = cell.now().await;
+    ticker.plan().await;
+    cell.pass(600).await;
+    let deleted = cell.delete_job(job).await;
+    cell.pass(100).await;
+    ticker.plan().await;
+    assert_eq!(cell.unaccounted(job, created, deleted).await, 0);
+    assert_eq!(cell.count(&format!("SELECT count(*) FROM run WHERE scheduled_for > '{deleted}'")).await, 0);
+    assert_eq!(cell.count("SELECT count(*) FROM job_cursor WHERE next_fire_at IS NULL").await, 1);
+    assert_eq!(ticker.plan().await.planned, 0);
+}
+
+#[tokio::test]
+async fn a_bad_definition_is_marked_and_stops_nobody_until_it_is_mended() {
+    let cell = Cell::create().await;
+    let ticker = cell.ticker(1).await;
+    let good = each_second(MisfirePolicy::Once, OverlapPolicy::Forbid);
+    let (mut expression, mut timezone) = (good.clone(), good.clone());
+    expression.schedule = "61 * * * *".to_owned();
+    timezone.timezone = "Europe/Nowhere".to_owned();
+    let bad = cell.create_job("expression", &expression).await;
+    cell.create_job("timezone", &timezone).await;
+    cell.create_job("unreadable", &good).await;
+    let strip = "UPDATE job_revision SET definition = '{}' WHERE job_id = (SELECT id FROM job WHERE name = 'unreadable')";
+    cell.execute(strip).await;
+    let job = cell.create_job("good", &good).await;
+    let summary = ticker.plan().await;
+    assert_eq!(summary.broken, 3);
+    assert_eq!(cell.count(&format!("SELECT count(*) FROM run WHERE job_id <> '{job}'")).await, 0);
+    assert!(summary.planned >= 119);
+    let broken = "SELECT j.name FROM job j JOIN job_cursor c ON c.job_id = j.id \
+                  WHERE c.broken AND j.broken IS NOT NULL ORDER BY 1";
+    assert_eq!(cell.texts(broken).await, "expression timezone unreadable");
+    assert_eq!(ticker.plan().await.broken, 0, "and left alone");
+
+    cell.pass(30).await;
+    cell.change_job(bad, &good).await;
+    ticker.plan().await;
+    assert!(cell.count(&format!("SELECT count(*) FROM run WHERE job_id = '{bad}'")).await >= 119);
+}
+
+#[tokio::test]
+async fn a_job_whose_rows_the_database_refuses_is_found_and_the_rest_of_its_batch_is_planned() {
+    let cell = Cell::create().await;
+    let ticker = cell.ticker(1).await;
+    cell.execute("ALTER TABLE run_queue ADD CHECK (queue <> 'refused')").await;
+    let good = each_second(MisfirePolicy::Once, OverlapPolicy::Forbid);
+    let mut bad = good.clone();
+    bad.queue = "refused".to_owned();
+    for n in 0..5 {
+        cell.create_job(&format!("good-{n}"), &good).await;
+    }
+    cell.create_job("bad", &bad).await;
+    let summary = ticker.plan().await;
+    assert_eq!(summary.broken, 1);
+    assert_eq!(cell.count("SELECT count(DISTINCT job_id) FROM run").await, 5);
+    assert_eq!(cell.texts("SELECT name FROM job WHERE broken LIKE '%check%'").await, "bad");
+}
