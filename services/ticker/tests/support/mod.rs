@@ -30,8 +30,17 @@ pub struct Cell {
 impl Cell {
     /// A fresh, migrated cell, in which nobody has led yet.
     pub async fn create() -> Self {
+        Self::named("main").await
+    }
+
+    /// One with a name of its own: its place in the tests' etcd.
+    pub async fn create_unique() -> Self {
+        Self::named(&format!("c{}", uuid::Uuid::new_v4().simple())).await
+    }
+
+    async fn named(cell: &str) -> Self {
         let database = TestDatabase::create(shared_postgres().await, None).await.expect("a database");
-        let settings = Settings::new(database.url(), "main", "test");
+        let settings = Settings::new(database.url(), cell, "test");
         store::migrate(&settings).await.expect("migrated");
         Self { store: Store::new(settings).expect("sound settings"), database }
     }
