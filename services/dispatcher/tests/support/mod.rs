@@ -6,6 +6,7 @@ use model::ids::{JobId, RunKey, TenantId};
 use rpc::convert::run::{AttemptRef, read_ref, write_ref};
 use rpc::v1::worker_service_client::WorkerServiceClient;
 use rpc::v1::{self, FromWorker, RunRef, completed, completion_ack, from_worker, to_worker};
+use stack::postgres::Postgres;
 use stack::process::{ManagedChild, Signal, Spec};
 use stack::testkit::{TempFolder, TestDatabase, shared_etcd, shared_postgres};
 use stack::wait::{try_wait_for, wait_for};
@@ -41,7 +42,12 @@ pub struct Cell {
 
 impl Cell {
     pub async fn create() -> Self {
-        let database = TestDatabase::create(shared_postgres().await, None).await.expect("a database");
+        Self::on(shared_postgres().await).await
+    }
+
+    /// On a server of the test's own, which it may stop.
+    pub async fn on(server: &Postgres) -> Self {
+        let database = TestDatabase::create(server, None).await.expect("a database");
         // etcd is shared by the tests of a process: a cell of its own keeps their marks apart.
         let name = format!("t{}", &uuid::Uuid::new_v4().simple().to_string()[..12]);
         let settings = Settings::new(database.url(), &name, "test");
@@ -56,6 +62,17 @@ impl Cell {
         api_token::create(&store, token).await.expect("a token");
         let folder = TempFolder::create("dispatcher").expect("a folder");
         Self { store, secret, start, name, url: database.url().to_owned(), folder }
+    }
+
+    /// A client of the cell's keys in etcd.
+    pub async fn etcd(&self) -> election::Client {
+        let config = election::Config {
+            endpoints: shared_etcd().await.endpoints(),
+            cell: self.name.clone(),
+            lease_ttl: Duration::from_secs(5),
+            credentials: None,
+        };
+        election::Client::connect(&config).await.expect("connected")
     }
 
     /// Starts a dispatcher with short terms and waits until it is ready.

@@ -1,0 +1,87 @@
+//! A database that goes away, and one that is not the one it was.
+
+mod support;
+
+use election::{Mark, mark};
+use rpc::v1::completed::Outcome;
+use rpc::v1::completion_ack::Answer;
+use stack::postgres::{Options, Postgres, Stop};
+use stack::testkit::TempFolder;
+use stack::wait::wait_for;
+use support::{Cell, LEASE, LIMIT, an_assignment, attempt};
+
+/// Longer than a lease without PostgreSQL: no running job is given away, during it nor at its end.
+#[tokio::test]
+async fn an_outage_of_the_database_costs_no_running_job() {
+    let folder = TempFolder::create("postgres").expect("a folder");
+    // What it has acknowledged must survive its crash.
+    let options = Options::for_tests().setting("synchronous_commit", "on");
+    let mut postgres = Postgres::start(folder.path(), options).await.expect("PostgreSQL");
+    let cell = Cell::on(&postgres).await;
+    let dispatcher = cell.dispatcher("one").await;
+    let (mut worker, _) = dispatcher.worker(&cell, 1).await;
+    let key = cell.due(cell.job(60_000).await, 1).await;
+    let (_, run) = attempt(&worker.assignment().await);
+    worker.accept(&run).await;
+    postgres.stop(Stop::Immediate).await.expect("stopped");
+    wait_for(LIMIT, "a renewal older than a lease", async || {
+        let (age, _) = worker.heartbeat(1, std::slice::from_ref(&run)).await;
+        (age > LEASE).then_some(())
+    })
+    .await;
+    // Reported into the outage: recorded, and answered, once it is over.
+    worker.complete(&run, Outcome::Succeeded).await;
+    postgres.start_again().await.expect("started");
+    assert_eq!(worker.answer().await, Answer::Recorded);
+    assert_eq!(cell.state(key).await, "SUCCEEDED");
+    assert_eq!(cell.count("SELECT count(*) FROM run_outcome").await, 0, "no attempt was lost");
+    let next = cell.due(cell.job(60_000).await, 0).await;
+    let assignment = worker.beat_until((1, &[]), "a run after the outage", an_assignment).await;
+    assert_eq!(attempt(&assignment).0.key, next);
+}
+
+/// etcd remembers tokens that the database does not: it was restored from a backup.
+#[tokio::test]
+async fn a_database_that_forgot_tokens_gets_a_higher_epoch_before_anything_is_claimed() {
+    let cell = Cell::create().await;
+    let database = store::epoch::read(&cell.store).await.expect("an epoch");
+    let remembered = Mark {
+        system_identifier: database.server.system_identifier.to_string(),
+        timeline: database.server.timeline.unsigned_abs(),
+        epoch: 9,
+        highest_token: (9 << 44) + 1_000,
+    };
+    assert!(mark::write_if(&cell.etcd().await, None, &remembered).await.expect("marked"));
+    cell.due(cell.job(60_000).await, 1).await;
+    let dispatcher = cell.dispatcher("one").await;
+    let (mut worker, _) = dispatcher.worker(&cell, 1).await;
+    let (named, _) = attempt(&worker.assignment().await);
+    assert_eq!(named.token.epoch(), 10);
+    assert!(named.token.as_i64() > remembered.highest_token);
+}
+
+/// The database fails over under a running dispatcher: the claim itself notices.
+#[tokio::test]
+async fn a_failover_under_a_running_dispatcher_raises_the_epoch_and_work_goes_on() {
+    let cell = Cell::create().await;
+    let dispatcher = cell.dispatcher("one").await;
+    let (mut worker, _) = dispatcher.worker(&cell, 2).await;
+    cell.due(cell.job(60_000).await, 1).await;
+    let (first, run) = attempt(&worker.assignment().await);
+    // As after a promotion: the server's timeline is no longer the one that the epoch was made for.
+    cell.meddle("UPDATE epoch SET timeline = timeline - 1").await;
+    cell.due(cell.job(60_000).await, 0).await;
+    let assignment = worker.beat_until((1, &[run]), "a run of the next epoch", an_assignment).await;
+    let (second, _) = attempt(&assignment);
+    assert_eq!(second.token.epoch(), first.token.epoch() + 1);
+    let (noted, _) = mark::read(&cell.etcd().await).await.expect("read").expect("marked");
+    assert_eq!(noted.epoch, second.token.epoch());
+}
+
+/// Two dispatchers that start at once on an empty cell agree on one epoch.
+#[tokio::test]
+async fn dispatchers_that_start_together_come_to_one_epoch() {
+    let cell = Cell::create().await;
+    let _both = tokio::join!(cell.dispatcher("one"), cell.dispatcher("other"));
+    assert_eq!(cell.count("SELECT epoch::bigint FROM epoch").await, 1);
+}
