@@ -261,15 +261,18 @@ async fn a_lease_that_is_not_renewed_ends_the_runs_and_a_later_report_says_so() 
     give(&mut session, 1, &run(1, 1)).await;
     // It answers, so the connection is good, but its own last renewal lies too far back.
     let began = std::time::Instant::now();
-    let completed = loop {
-        match session.next().await.expect("connected") {
-            from_worker::Message::Heartbeat(heartbeat) => {
-                session.answer(&heartbeat, began.elapsed() + Duration::from_millis(100)).await;
+    let answer_until_completed = async {
+        loop {
+            match session.next().await.expect("connected") {
+                from_worker::Message::Heartbeat(heartbeat) => {
+                    session.answer(&heartbeat, began.elapsed() + Duration::from_millis(100)).await;
+                }
+                from_worker::Message::Completed(completed) => return completed,
+                _ => {}
             }
-            from_worker::Message::Completed(completed) => break completed,
-            _ => {}
         }
     };
+    let completed = tokio::time::timeout(LIMIT, answer_until_completed).await.expect("the run ends");
     assert_eq!(completed.outcome(), Outcome::Abandoned);
     assert!(completed.error.contains("lease could not be renewed"), "{}", completed.error);
     assert!(began.elapsed() < Duration::from_secs(3), "took {:?}", began.elapsed());
