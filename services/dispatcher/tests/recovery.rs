@@ -197,6 +197,7 @@ async fn a_dispatcher_that_stood_still_gives_no_run_away() {
     dispatcher.child.stop().expect("stopped");
     tokio::time::sleep(2 * support::LEASE).await;
     dispatcher.child.cont().expect("goes on");
+    cell.until_renewed_twice().await;
     worker.heartbeat(1, std::slice::from_ref(&run)).await;
     worker.complete(&run, Outcome::Succeeded).await;
     assert_eq!(worker.answer().await, Answer::Recorded);

@@ -156,6 +156,20 @@ impl Cell {
         wait_for(LIMIT, what, async || (self.count(sql).await == expected).then_some(())).await;
     }
 
+    /// Waits until the dispatchers have shown twice more that they live: by then each has also looked for the dead.
+    pub async fn until_renewed_twice(&self) {
+        const COUNTER: &str = "SELECT min(counter)::bigint FROM dispatcher";
+        let began = wait_for(LIMIT, "a renewal counter", async || self.try_count(COUNTER).await).await;
+        let renewed = async || self.try_count(COUNTER).await.filter(|counter| *counter >= began + 2);
+        wait_for(LIMIT, "two renewals", renewed).await;
+    }
+
+    /// One number, if the database answers.
+    async fn try_count(&self, sql: &str) -> Option<i64> {
+        let client = self.store.client("count").await.ok()?;
+        client.query("count", sql, &[]).await.ok()?.first().map(|row| row.get(0))
+    }
+
     /// A statement behind the dispatchers' backs.
     pub async fn meddle(&self, sql: &str) {
         let client = self.store.client("meddle").await.expect("connected");
