@@ -1,4 +1,5 @@
 //! Leadership, with real processes on etcd and PostgreSQL: one leads, hands over when asked, and is refused when it thaws.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that can't go on has failed")]
 
 mod support;
 
@@ -26,6 +27,10 @@ impl Place {
     }
 
     fn start(&self, name: &str) -> ManagedChild {
+        self.start_with(name, self.cell.url())
+    }
+
+    fn start_with(&self, name: &str, database: &str) -> ManagedChild {
         let log = self.folder.path().join(format!("{name}.log"));
         let spec = Spec::new(name, env!("CARGO_BIN_EXE_escapement-ticker"), log)
             .clear_env()
@@ -33,8 +38,9 @@ impl Place {
             .arg(self.folder.path().join(format!("{name}.json")))
             .env("ESCAPEMENT_NAME", name)
             .env("ESCAPEMENT_CELL", &self.cell.store.settings().cell)
-            .env("ESCAPEMENT_DATABASE_URL", self.cell.url())
+            .env("ESCAPEMENT_DATABASE_URL", database)
             .env("ESCAPEMENT_ETCD_ENDPOINTS", self.etcd.endpoints().join(","))
+            .env("ESCAPEMENT_WRITE_SILENCE_MAX_MS", "2000")
             .env("ESCAPEMENT_CLOCK_JUMP_GUARD_MS", "0");
         ManagedChild::spawn(&spec).expect("started")
     }
@@ -75,6 +81,53 @@ impl Place {
         stream.read_to_string(&mut text).await.expect("answered");
         text
     }
+}
+
+/// A way to the database that can be cut.
+struct Way {
+    url: String,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Way {
+    async fn to(cell: &Cell) -> Self {
+        let (before, rest) = cell.url().rsplit_once('@').expect("a user");
+        let (address, database) = rest.split_once('/').expect("a database");
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("bound");
+        let port = listener.local_addr().expect("an address").port();
+        let url = format!("{before}@127.0.0.1:{port}/{database}");
+        let address = address.to_owned();
+        let task = tokio::spawn(async move {
+            // Whoever is under way ends with this task.
+            let mut under_way = tokio::task::JoinSet::new();
+            while let Ok((mut near, _)) = listener.accept().await {
+                let Ok(mut far) = tokio::net::TcpStream::connect(&address).await else { continue };
+                under_way
+                    .spawn(async move { tokio::io::copy_bidirectional(&mut near, &mut far).await.map(drop) });
+            }
+        });
+        Self { url, task }
+    }
+
+    fn cut(self) {
+        self.task.abort();
+    }
+}
+
+#[tokio::test]
+async fn a_leader_that_cant_write_lets_another_try() {
+    let place = Place::create().await;
+    let way = Way::to(&place.cell).await;
+    let _one = place.start_with("one", &way.url);
+    let (_, revision) = place.leader_but("").await;
+    let _two = place.start("two");
+    wait_for(LIMIT, "the stand-by", async || place.folder.path().join("two.json").exists().then_some(()))
+        .await;
+    way.cut();
+    let (name, higher) = place.leader_but("one").await;
+    assert_eq!(name, "two");
+    assert!(higher > revision);
+    assert!(place.log("one").contains("Mute"), "it gave way by itself");
 }
 
 #[tokio::test]

@@ -1,4 +1,5 @@
 //! Misfires: after an outage every occurrence is a run or counted as missed, exactly once, and runs as its policy says.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that can't go on has failed")]
 
 mod support;
 

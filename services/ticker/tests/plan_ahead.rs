@@ -1,4 +1,5 @@
 //! Planning: each occurrence of the window gets one run and one place in the queue, whoever plans how often.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that can't go on has failed")]
 
 mod support;
 
