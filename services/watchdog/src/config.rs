@@ -40,6 +40,7 @@ impl WatchdogConfig {
     /// Where webhooks may lead.
     pub fn egress(&self) -> Policy {
         Policy {
+            settings: "webhook",
             loopback: self.webhook_allow_loopback,
             private: self.webhook_allow_private,
             link_local: self.webhook_allow_link_local,

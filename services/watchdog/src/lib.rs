@@ -67,9 +67,12 @@ pub async fn run(context: Context<WatchdogConfig>) -> Result<(), WatchdogError> 
     let store = open_store(&context)?;
     let egress = Egress::new(settings.egress(), concat!("escapement-watchdog/", env!("CARGO_PKG_VERSION")))
         .map_err(WatchdogError::Egress)?;
-    clock::wait_until_ready(&store, START_LIMIT).await.map_err(WatchdogError::Store)?;
+    let ready = shutdown.run_until_cancelled(clock::wait_until_ready(&store, START_LIMIT)).await;
+    let Some(ready) = ready else { return Ok(()) };
+    ready.map_err(WatchdogError::Store)?;
     database.met();
-    let etcd = connect_etcd(&context).await?;
+    let connected = shutdown.run_until_cancelled(connect_etcd(&context)).await;
+    let Some(etcd) = connected.transpose()? else { return Ok(()) };
     etcd_ready.met();
     let (metrics, poke) = (Metrics::new(), Arc::new(Notify::new()));
     let deliverer = Deliverer {

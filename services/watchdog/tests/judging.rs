@@ -96,15 +96,28 @@ async fn a_success_that_comes_after_the_deadline_resolves_the_alert_when_it_is_s
 }
 
 #[tokio::test]
-async fn an_alert_about_a_late_success_waits_for_the_next_occurrence() {
+async fn a_late_success_is_told_and_resolved_at_once() {
     let cell = Cell::create().await;
     let term = cell.lead(1).await;
     let job = cell.job("invoices", &definition("* * * * *", 10)).await;
     cell.success(job, 60, 72).await;
     let late = cell.check(term, 74).await;
-    assert_eq!((late.opened, late.resolved), (1, 0));
-    cell.success(job, 120, 121).await;
-    assert_eq!(cell.check(term, 122).await.resolved, 1);
+    assert_eq!((late.opened, late.resolved), (1, 1));
+}
+
+#[tokio::test]
+async fn an_alert_stays_open_while_misses_before_the_success_wait_for_their_judgement() {
+    let cell = Cell::create().await;
+    let term = cell.lead(1).await;
+    let job = cell.job("each-minute", &definition("* * * * *", 130)).await;
+    for missed in [60, 120] {
+        cell.run(job, missed, "PLANNED", None, None).await;
+    }
+    cell.success(job, 180, 181).await;
+    let first = cell.check(term, 60 + 134).await;
+    assert_eq!((first.opened, first.resolved), (1, 0), "the second miss is not judged yet");
+    let second = cell.check(term, 120 + 134).await;
+    assert_eq!((second.opened, second.resolved), (0, 1), "one alert for both, resolved by the next that succeeded");
 }
 
 #[tokio::test]

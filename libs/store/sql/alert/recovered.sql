@@ -1,8 +1,9 @@
 -- Locks up to $2 open alerts of kind $1 that have nothing left to complain about: the job is gone or no longer watched,
--- or its last occurrence that was missed has succeeded after all, or a later one has. Only the newest 100 runs since
--- then are looked at, so that a job that keeps failing each second costs no more than another. An alert about a
--- success that came too late waits for the next occurrence. OFFSET 0 keeps each look-up a primary key look-up. A row for
--- each, with why; deadlines of its first and last occurrence come from their verdicts.
+-- or its last occurrence that was missed has succeeded after all, or a later one has that is judged already or is the
+-- next to be: beyond it, one that was missed may be waiting for its judgement, and the alert would be resolved only to
+-- open again. Only the newest 100 of those runs are looked at, so that a job that keeps failing each second costs no
+-- more than another. OFFSET 0 keeps each look-up a primary key look-up. A row for each, with why; deadlines of its
+-- first and last occurrence come from their verdicts.
 SELECT a.id, a.job_id, j.name AS job_name, a.first_occurrence, a.last_occurrence, a.opened_at, a.count, a.cause, a.detail,
        (SELECT v.deadline FROM verdict v WHERE v.job_id = a.job_id AND v.occurrence = a.first_occurrence AND v.kind = a.kind)
            AS first_deadline,
@@ -22,10 +23,12 @@ WHERE a.resolved_at IS NULL AND a.kind = $1
        OR j.disabled
        OR EXISTS (SELECT 1 FROM run r
                   WHERE r.job_id = a.job_id AND r.scheduled_for = a.last_occurrence
-                    AND r.state = 'SUCCEEDED' AND a.cause <> 'SUCCEEDED_LATE')
+                    AND r.state = 'SUCCEEDED')
        OR EXISTS (SELECT 1 FROM (SELECT r.state FROM run r
                                  WHERE r.job_id = a.job_id AND r.scheduled_for > a.last_occurrence
                                    AND r.scheduled_for <= (SELECT esc_now()) AND r.origin <> 'MANUAL'
+                                   AND NOT EXISTS (SELECT FROM watch_cursor w
+                                                   WHERE w.job_id = a.job_id AND w.next_at < r.scheduled_for)
                                  ORDER BY r.scheduled_for DESC LIMIT 100) newest
                   WHERE newest.state = 'SUCCEEDED'))
 ORDER BY a.job_id LIMIT $2
