@@ -79,11 +79,26 @@ impl Sleep {
 
 struct Claimer<'a> {
     shared: &'a Shared,
-    /// The tenant that was served last.
-    cursor: TenantId,
-    /// How many lanes had due rows when a group claimed last.
-    lanes: HashMap<Vec<String>, usize>,
+    /// A row was due, or is by now: claim without looking first.
+    eager: bool,
+    /// By the queues of a group.
+    rotation: HashMap<Vec<String>, Rotation>,
     floor: Option<Floor>,
+}
+
+/// Where a group's claims go on.
+#[derive(Debug, Clone, Copy)]
+struct Rotation {
+    /// The tenant that was served last.
+    after: TenantId,
+    /// How many lanes had due rows.
+    lanes: usize,
+}
+
+impl Default for Rotation {
+    fn default() -> Self {
+        Self { after: TenantId(Uuid::nil()), lanes: 1 }
+    }
 }
 
 /// Nothing is due before, in these queues.
@@ -95,19 +110,18 @@ struct Floor {
 
 impl<'a> Claimer<'a> {
     fn new(shared: &'a Shared) -> Self {
-        Self { shared, cursor: TenantId(Uuid::nil()), lanes: HashMap::new(), floor: None }
+        Self { shared, eager: false, rotation: HashMap::new(), floor: None }
     }
 
-    /// One claim for each group with a free slot, then the look for the next due row.
+    /// A look for due rows, and one claim for each group with a free slot when there are any.
     async fn turn(&mut self) -> Result<Sleep, StoreError> {
         let shared = self.shared;
         if !shared.epoch_ready() {
             return Ok(Sleep::For(SLEEP_MAX));
         }
-        let slots_max = shared.config.claim_batch_max as usize;
         let (groups, sessions) = {
             let roster = shared.roster();
-            (roster.groups(slots_max), roster.count())
+            (roster.groups(shared.config.claim_batch_max as usize), roster.count())
         };
         let free = groups.iter().map(|group| group.slots.len()).sum();
         shared.metrics.attached(sessions, free);
@@ -115,28 +129,39 @@ impl<'a> Claimer<'a> {
             return Ok(Sleep::ForSlot(SLEEP_MAX));
         }
         let floor = self.floor(&groups).await?;
+        if !std::mem::take(&mut self.eager) {
+            let due = self.next_due(&groups, floor).await?;
+            if !due.overdue {
+                return Ok(self.sleep(due, &groups));
+            }
+        }
         let mut moved = false;
         for group in groups.iter().filter(|group| !group.slots.is_empty()) {
             moved |= self.claim(group, floor).await?.moved();
         }
-        if moved || !shared.epoch_ready() {
+        if moved {
+            self.eager = true;
             return Ok(Sleep::For(Duration::ZERO));
         }
         let due = self.next_due(&groups, floor).await?;
-        let full = groups.iter().any(|group| group.slots.is_empty());
-        Ok(sleep_until(due, full))
+        Ok(self.sleep(due, &groups))
+    }
+
+    fn sleep(&mut self, due: Due, groups: &[Group]) -> Sleep {
+        self.eager = !due.overdue && due.wait.is_some_and(|wait| wait <= SLEEP_MAX);
+        sleep_until(due, groups.iter().any(|group| group.slots.is_empty()))
     }
 
     async fn claim(&mut self, group: &Group, floor: DateTime<Utc>) -> Result<Claimed, StoreError> {
         let shared = self.shared;
-        let lanes = self.lanes.get(&group.queues).copied().unwrap_or(1).max(1);
-        let quantum = group.slots.len().div_ceil(lanes).max(QUANTUM_MIN);
+        let rotation = self.rotation.get(&group.queues).copied().unwrap_or_default();
+        let quantum = group.slots.len().div_ceil(rotation.lanes.max(1)).max(QUANTUM_MIN);
         let request = Request {
             claim: ClaimId::random(),
             dispatcher: shared.id,
             slots: group.slots.clone(),
             queues: group.queues.clone(),
-            tenants: group.tenant.map_or(Tenants::After(self.cursor), Tenants::Only),
+            tenants: group.tenant.map_or(Tenants::After(rotation.after), Tenants::Only),
             floor,
             quantum: i64::try_from(quantum).unwrap_or(i64::MAX),
         };
@@ -157,10 +182,9 @@ impl<'a> Claimer<'a> {
         }
         self.hand_out(&claimed);
         shared.metrics.claimed(started.elapsed(), &claimed);
-        self.lanes.insert(group.queues.clone(), usize::try_from(claimed.lanes).unwrap_or(1));
-        if let (None, Some(tenant)) = (group.tenant, claimed.last_tenant) {
-            self.cursor = tenant;
-        }
+        let after = claimed.last_tenant.unwrap_or(rotation.after);
+        let lanes = usize::try_from(claimed.lanes).unwrap_or(1);
+        self.rotation.insert(group.queues.clone(), Rotation { after, lanes });
         Ok(claimed)
     }
 
@@ -186,7 +210,7 @@ impl<'a> Claimer<'a> {
         }
         let looked = Instant::now();
         let at = run_queue::floor(&self.shared.store, &queues).await?;
-        self.lanes.clear();
+        self.rotation.retain(|of, _| groups.iter().any(|group| group.queues == *of));
         self.floor = Some(Floor { at, queues, looked });
         Ok(at)
     }

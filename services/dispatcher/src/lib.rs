@@ -54,6 +54,8 @@ const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(3);
 const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(4);
 /// How long workers have to connect elsewhere before their connections are closed, as a part of the drain.
 const MOVE_LIMIT: Duration = Duration::from_secs(5);
+/// The longest wait for a row that somebody else has locked.
+const LOCK_LIMIT: Duration = Duration::from_secs(1);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Why the dispatcher can't run.
@@ -77,6 +79,9 @@ pub enum DispatcherError {
     /// The listener has no address.
     #[error("cannot tell the address that workers connect to")]
     Address(#[source] std::io::Error),
+    /// A loop has panicked, or the server has failed.
+    #[error("a part of the dispatcher has ended that must not")]
+    LoopEnded,
     /// The contract's descriptors can't be served.
     #[error("cannot serve the contract's descriptors")]
     Reflection(#[source] Box<dyn std::error::Error + Send + Sync>),
@@ -124,10 +129,15 @@ pub async fn run(context: Context<DispatcherConfig>) -> Result<(), DispatcherErr
     let serving = serve(&context, &shared, listener, stop.serving.clone())?;
     context.publish(serde_json::json!({ "http": http, "grpc": address }))?;
 
-    context.shutdown.cancelled().await;
+    let mut tasks = Tasks { loops, committer, serving };
+    tokio::select! {
+        () = context.shutdown.cancelled() => {}
+        // Half a dispatcher is worse than none: the others take over what this one has.
+        () = tasks.any_ends() => return Err(DispatcherError::LoopEnded),
+    }
     context.health.drain();
     let drain = Drain::within(context.common.drain());
-    drain_all(&shared, &drain, &stop, Tasks { loops, committer, serving }).await;
+    drain_all(&shared, &drain, &stop, tasks).await;
     member.leave().await;
     store.close();
     Ok(())
@@ -150,6 +160,17 @@ struct Tasks {
     loops: JoinSet<()>,
     committer: JoinHandle<()>,
     serving: JoinHandle<()>,
+}
+
+impl Tasks {
+    /// Returns when a task has ended, which none does before it is told to.
+    async fn any_ends(&mut self) {
+        tokio::select! {
+            _ = self.loops.join_next() => {}
+            _ = &mut self.committer => {}
+            _ = &mut self.serving => {}
+        }
+    }
 }
 
 /// Workers connect elsewhere with their sessions, what they reported is recorded, and nothing of us is left behind
@@ -270,6 +291,8 @@ fn open_store(context: &Context<DispatcherConfig>) -> Result<Store, DispatcherEr
     let url = context.common.database_url().map_err(service::runtime::misconfigured)?;
     let mut settings =
         store::Settings::new(url.expose_secret(), context.common.cell.as_str(), "escapement-dispatcher");
+    // A claim that waits longer for another's rows keeps all of its own workers waiting.
+    settings.lock_timeout = LOCK_LIMIT;
     settings.connections_max = context.settings.database_connections_max as usize;
     Store::new(settings).map_err(DispatcherError::Store)
 }
