@@ -2,8 +2,9 @@
 //!
 //! Whoever writes a URL into a job or a channel borrows our place in the network. Invariant: a connection goes only
 //! to an address that the policy permits, and that address is the one that was checked: names are resolved once for
-//! each connection and only permitted answers are handed on, literals are checked as they are, redirects are not
-//! followed and no proxy is asked. It does not look at paths, ports or contents.
+//! each connection and refused if one of their addresses is (a mixed answer is how an outsider's name gets at an
+//! inner service), literals are checked as they are, redirects are not followed, no proxy is asked, and nothing is sent
+//! a second time by itself. It does not look at paths, ports or contents.
 
 mod address;
 
@@ -35,7 +36,7 @@ pub enum Refused {
     #[error("the URL begins with {0}: use http or https")]
     Scheme(String),
     /// The host is, or leads to, an address that is not permitted.
-    #[error("{host} leads to {address}, {kind}: {}", kind.remedy())]
+    #[error("{host} leads to {address}, {kind}: {}", kind.remedy(settings))]
     Address {
         /// As written.
         host: String,
@@ -43,6 +44,8 @@ pub enum Refused {
         address: IpAddr,
         /// What kind of address that is.
         kind: Kind,
+        /// How the settings begin that would permit it.
+        settings: &'static str,
     },
 }
 
@@ -61,6 +64,7 @@ impl Egress {
         let http = reqwest::Client::builder()
             .user_agent(agent)
             .redirect(reqwest::redirect::Policy::none())
+            .retry(reqwest::retry::never())
             .no_proxy()
             .connect_timeout(CONNECT_TIMEOUT)
             // An idle connection would outlive the look-up that permitted it.
@@ -101,7 +105,7 @@ pub fn refusal(error: &reqwest::Error) -> Option<&Refused> {
     None
 }
 
-/// Looks names up and hands on only what the policy permits.
+/// Looks names up and hands on only answers that the policy permits.
 #[derive(Debug)]
 struct Vetting(Policy);
 
@@ -110,32 +114,22 @@ impl Resolve for Vetting {
         let (policy, host) = (self.0, name.as_str().to_owned());
         Box::pin(async move {
             let found: Vec<_> = tokio::net::lookup_host((host.as_str(), 0)).await?.collect();
-            Ok(Box::new(permitted(policy, &host, found)?.into_iter()) as Addrs)
+            all_permitted(policy, &host, &found)?;
+            Ok(Box::new(found.into_iter()) as Addrs)
         })
     }
 }
 
-/// The permitted ones of a name's addresses; the refusal of the first when none is.
-fn permitted(policy: Policy, host: &str, found: Vec<SocketAddr>) -> Result<Vec<SocketAddr>, Refused> {
-    let mut refused = None;
-    let mut allowed = Vec::new();
-    for address in found {
-        match policy.check(host, address.ip()) {
-            Ok(()) => allowed.push(address),
-            Err(error) => refused = refused.or(Some(error)),
-        }
-    }
-    match refused {
-        Some(error) if allowed.is_empty() => Err(error),
-        _ => Ok(allowed),
-    }
+/// Refuses a name as soon as one of its addresses is not permitted.
+fn all_permitted(policy: Policy, host: &str, found: &[SocketAddr]) -> Result<(), Refused> {
+    found.iter().try_for_each(|address| policy.check(host, address.ip()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const STRICT: Policy = Policy { loopback: false, private: false, link_local: false };
+    const STRICT: Policy = Policy { settings: "test", loopback: false, private: false, link_local: false };
 
     fn egress(policy: Policy) -> Egress {
         Egress::new(policy, "test").expect("a client")
@@ -178,10 +172,14 @@ mod tests {
     }
 
     #[test]
-    fn of_several_addresses_only_the_permitted_ones_are_handed_on() {
-        let address = |text: &str| SocketAddr::new(text.parse().expect("an address"), 0);
-        let mixed = vec![address("10.0.0.1"), address("1.1.1.1")];
-        assert_eq!(permitted(STRICT, "mixed", mixed), Ok(vec![address("1.1.1.1")]));
-        assert!(permitted(STRICT, "inside", vec![address("10.0.0.1")]).is_err());
+    fn a_name_with_one_refused_address_among_others_is_refused() {
+        let addresses = |texts: &[&str]| -> Vec<SocketAddr> {
+            texts.iter().map(|text| SocketAddr::new(text.parse().expect("an address"), 0)).collect()
+        };
+        assert_eq!(all_permitted(STRICT, "outside", &addresses(&["1.1.1.1", "8.8.8.8"])), Ok(()));
+        for mixed in [["10.0.0.1", "1.1.1.1"], ["1.1.1.1", "10.0.0.1"]] {
+            let refused = all_permitted(STRICT, "mixed", &addresses(&mixed)).expect_err("one is private");
+            assert!(refused.to_string().contains("test_allow_private"), "{refused}");
+        }
     }
 }

@@ -1,20 +1,17 @@
 //! Makes a job's HTTP call: one request, no redirect, no proxy, only to addresses that were judged.
 
-use crate::egress::{Refused, Rules};
 use crate::environment;
 use crate::output::Tail;
 use model::job::Http;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
-use reqwest::{Client, Method, Request, Url};
-use std::error::Error;
-use std::net::IpAddr;
+use reqwest::{Method, RequestBuilder};
+use service::egress::{self, Egress, EgressError, Policy, Refused};
 use worker::{Report, RunContext};
 
 /// Makes calls under the agent's rules.
 #[derive(Debug)]
 pub struct Calls {
-    client: Client,
-    rules: Rules,
+    egress: Egress,
     response_max: usize,
     output_max: usize,
 }
@@ -24,12 +21,10 @@ pub struct Calls {
 enum Unsound {
     #[error("{0:?} is no HTTP method")]
     Method(String),
-    #[error("{0:?} is no address of http or https")]
-    Url(String),
     #[error("the header {0:?} has a name or a value that HTTP can't carry")]
     Header(String),
     #[error(transparent)]
-    Refused(Refused),
+    Refused(#[from] Refused),
 }
 
 impl Calls {
@@ -37,16 +32,9 @@ impl Calls {
     ///
     /// # Errors
     /// When the TLS library can't be set up.
-    pub fn new(rules: Rules, response_max: usize, output_max: usize) -> reqwest::Result<Self> {
-        let client = Client::builder()
-            .user_agent(concat!("escapement-agent/", env!("CARGO_PKG_VERSION")))
-            .redirect(reqwest::redirect::Policy::none())
-            .retry(reqwest::retry::never())
-            .no_proxy()
-            .pool_max_idle_per_host(0)
-            .dns_resolver(rules)
-            .build()?;
-        Ok(Self { client, rules, response_max, output_max })
+    pub fn new(policy: Policy, response_max: usize, output_max: usize) -> Result<Self, EgressError> {
+        let egress = Egress::new(policy, concat!("escapement-agent/", env!("CARGO_PKG_VERSION")))?;
+        Ok(Self { egress, response_max, output_max })
     }
 
     /// Makes one attempt's call.
@@ -64,26 +52,15 @@ impl Calls {
         }
     }
 
-    fn request(&self, run: &RunContext, http: &Http) -> Result<Request, Unsound> {
+    fn request(&self, run: &RunContext, http: &Http) -> Result<RequestBuilder, Unsound> {
         let method = Method::from_bytes(http.method.as_bytes());
         let method = method.map_err(|_| Unsound::Method(http.method.clone()))?;
-        let url: Url = http.url.parse().map_err(|_| Unsound::Url(http.url.clone()))?;
-        let host = url.host_str().filter(|_| matches!(url.scheme(), "http" | "https"));
-        let host = host.ok_or_else(|| Unsound::Url(http.url.clone()))?;
-        // A literal address is not resolved, so the resolver doesn't see it.
-        if let Ok(address) = host.trim_matches(['[', ']']).parse::<IpAddr>() {
-            self.rules.judge(address).map_err(Unsound::Refused)?;
-        }
-        let mut request = Request::new(method, url);
-        *request.headers_mut() = headers(run, http)?;
-        if !http.body.is_empty() {
-            *request.body_mut() = Some(http.body.clone().into());
-        }
-        Ok(request)
+        let request = self.egress.request(method, &http.url)?.headers(headers(run, http)?);
+        Ok(if http.body.is_empty() { request } else { request.body(http.body.clone()) })
     }
 
-    async fn call(&self, request: Request) -> Report {
-        let mut response = match self.client.execute(request).await {
+    async fn call(&self, request: RequestBuilder) -> Report {
+        let mut response = match request.send().await {
             Ok(response) => response,
             Err(error) => return unanswered(&error),
         };
@@ -136,19 +113,8 @@ fn headers(run: &RunContext, http: &Http) -> Result<HeaderMap, Unsound> {
 }
 
 fn unanswered(error: &reqwest::Error) -> Report {
-    match refused_by(error) {
+    match egress::refusal(error) {
         Some(refused) => Report::not_started(refused.to_string()),
         None => Report::failed(format!("no answer: {}", service::runtime::chain(error))),
     }
-}
-
-fn refused_by<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a Refused> {
-    let mut cause = Some(error);
-    while let Some(error) = cause {
-        if let Some(refused) = error.downcast_ref() {
-            return Some(refused);
-        }
-        cause = error.source();
-    }
-    None
 }

@@ -6,7 +6,6 @@
 
 mod allow;
 mod config;
-mod egress;
 mod environment;
 mod exec;
 mod http;
@@ -21,6 +20,7 @@ use http::Calls;
 use metrics::Metrics;
 use model::job::Work;
 use service::config::Common;
+use service::egress::Policy;
 use service::health::Condition;
 use service::runtime::{BoxError, Context, misconfigured};
 use std::sync::Arc;
@@ -111,7 +111,8 @@ impl Agent {
         if rules.allowed && user.is_none() && nix::unistd::geteuid().is_root() {
             tracing::warn!("Jobs start processes as root: set exec_user to a user with fewer rights");
         }
-        let egress = egress::Rules {
+        let egress = Policy {
+            settings: "http",
             loopback: settings.http_allow_loopback,
             private: settings.http_allow_private,
             link_local: settings.http_allow_link_local,

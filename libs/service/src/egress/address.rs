@@ -6,6 +6,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// Which addresses besides public ones may be connected to. None, unless configured.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Policy {
+    /// How the settings of these permissions begin, so that a refusal can name the one that would help.
+    pub settings: &'static str,
     /// This machine.
     pub loopback: bool,
     /// Private and shared ranges.
@@ -28,14 +30,15 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// What would permit it; the settings' names begin with what they are for.
-    pub const fn remedy(self) -> &'static str {
-        match self {
-            Self::Loopback => "refused while the setting …_allow_loopback is off",
-            Self::Private => "refused while the setting …_allow_private is off",
-            Self::LinkLocal => "refused while the setting …_allow_link_local is off",
-            Self::Special => "always refused",
-        }
+    /// What would permit it; `settings` is how the settings' names begin.
+    pub fn remedy(self, settings: &str) -> String {
+        let permission = match self {
+            Self::Loopback => "loopback",
+            Self::Private => "private",
+            Self::LinkLocal => "link_local",
+            Self::Special => return "always refused".to_owned(),
+        };
+        format!("refused while the setting {settings}_allow_{permission} is off")
     }
 
     /// What kind `address` is; none for a public one. An IPv6 address that carries an IPv4 one is what that is.
@@ -72,7 +75,9 @@ impl Policy {
             Some(Kind::Loopback) if self.loopback => Ok(()),
             Some(Kind::Private) if self.private => Ok(()),
             Some(Kind::LinkLocal) if self.link_local => Ok(()),
-            Some(kind) => Err(Refused::Address { host: host.to_owned(), address, kind }),
+            Some(kind) => {
+                Err(Refused::Address { host: host.to_owned(), address, kind, settings: self.settings })
+            }
         }
     }
 }
@@ -98,11 +103,17 @@ fn of_v6(address: Ipv6Addr) -> Option<Kind> {
         Some(Kind::Private) // unique local, and the site-local range before it
     } else if first & 0xffc0 == 0xfe80 {
         Some(Kind::LinkLocal)
-    } else if first & 0xe000 == 0x2000 && (first, address.segments()[1]) != (0x2001, 0x0db8) {
+    } else if first & 0xe000 == 0x2000 && !is_assigned_to_protocols(address) {
         None // global unicast
     } else {
         Some(Kind::Special)
     }
+}
+
+/// Ranges inside global unicast where no ordinary host is: Teredo (it carries an IPv4 address) and other protocol
+/// assignments (2001::/23), documentation.
+fn is_assigned_to_protocols(address: Ipv6Addr) -> bool {
+    matches!(address.segments(), [0x2001, 0..=0x01ff | 0x0db8, ..] | [0x3fff, 0..=0x0fff, ..])
 }
 
 /// The IPv4 address inside a mapped, compatible, translated (NAT64) or 6to4 address.
@@ -145,6 +156,10 @@ mod tests {
             ("255.255.255.255", Some(Kind::Special)),
             ("ff02::1", Some(Kind::Special)),
             ("2001:db8::1", Some(Kind::Special)),
+            ("2001:0:7f00:1::1", Some(Kind::Special)),
+            ("::ffff:0:127.0.0.1", Some(Kind::Special)),
+            ("64:ff9b:1::7f00:1", Some(Kind::Special)),
+            ("198.18.0.1", Some(Kind::Special)),
             ("1.1.1.1", None),
             ("2606:4700::1111", None),
         ] {
@@ -157,7 +172,7 @@ mod tests {
         let policy = Policy { loopback: true, ..Policy::default() };
         assert_eq!(policy.check("localhost", IpAddr::from([127, 0, 0, 1])), Ok(()));
         assert!(policy.check("metadata", IpAddr::from([169, 254, 169, 254])).is_err());
-        let everything = Policy { loopback: true, private: true, link_local: true };
+        let everything = Policy { settings: "test", loopback: true, private: true, link_local: true };
         assert!(everything.check("group", IpAddr::from([224, 0, 0, 1])).is_err());
     }
 }
