@@ -15,6 +15,7 @@ use crate::upkeep::Ledger;
 use chrono::{DateTime, TimeDelta, Utc};
 use decide::{Decision, Moment, decide};
 use model::ids::JobId;
+use model::run::MisfireCause;
 use service::runtime::chain;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -295,44 +296,48 @@ impl Planner {
         work
     }
 
+    /// Says what was missed and what can't be planned: a job each only where a person must look at it.
     fn report(&self, work: &[Work<'_>], written: &write::Written) {
+        let term = self.term.revision;
+        let mut missed: BTreeMap<MisfireCause, (u64, u64)> = BTreeMap::new();
         for Work { cursor, decision, .. } in work {
-            let (job, term) = (&cursor.name, self.term.revision);
+            let (name, job) = (&cursor.name, cursor.job_id);
             for misfire in &decision.misfires {
-                self.metrics.missed(misfire.cause, misfire.count);
-                tracing::warn!(
-                    term,
-                    job.name = job,
-                    job.id = %cursor.job_id,
-                    misfire.first = %misfire.first,
-                    misfire.last = %misfire.last,
-                    misfire.count = misfire.count,
-                    misfire.cause = %misfire.cause,
-                    misfire.outcome = %misfire.outcome,
-                    "Occurrences were missed and don't run"
-                );
+                let (stretches, count) = missed.entry(misfire.cause).or_default();
+                (*stretches, *count) = (*stretches + 1, *count + misfire.count);
+                tracing::debug!(term, job.name = name, job.id = %job, ?misfire, "Occurrences were missed");
             }
             if let Some(problem) = &decision.broken {
-                tracing::error!(term, job.name = job, job.id = %cursor.job_id, error = problem, "A job can't be planned: it is broken");
+                tracing::error!(term, job.name = name, job.id = %job, error = problem, "A job can't be planned: it is broken");
             }
             for (generation, problem) in &decision.unusable {
                 tracing::error!(
                     term,
-                    job.name = job,
-                    job.id = %cursor.job_id,
+                    job.name = name,
+                    job.id = %job,
                     job.generation = %generation,
                     error = problem,
                     "A past definition is not usable: nothing is planned by it"
                 );
             }
         }
+        for (cause, (stretches, count)) in missed {
+            self.metrics.missed(cause, count);
+            tracing::warn!(
+                term,
+                misfire.cause = %cause,
+                misfire.stretches = stretches,
+                misfire.count = count,
+                "Occurrences were missed before they were planned, and don't run"
+            );
+        }
         for (cause, count) in &written.causes {
             self.metrics.missed(*cause, *count);
             tracing::warn!(
-                term = self.term.revision,
+                term,
                 misfire.cause = %cause,
                 misfire.count = count,
-                "Planned runs were not handed out in time and don't run"
+                "Planned runs were not handed out in time, and don't run"
             );
         }
     }

@@ -221,7 +221,7 @@ impl Walk<'_> {
         let fire =
             |scheduled_for, due_at, how| Fire { scheduled_for, due_at, how, generation: revision.generation };
         if let Some(late) = late {
-            self.supersede_late(known_since);
+            self.supersede_late();
             self.fire(fire(late.scheduled_for, late.due_at, How::Late));
         }
         for scheduled_for in catch_up {
@@ -331,11 +331,10 @@ impl Walk<'_> {
     }
 
     /// A newer definition's late occurrence takes the place of an older one's.
-    fn supersede_late(&mut self, known_since: DateTime<Utc>) {
+    fn supersede_late(&mut self) {
         let late = self.decision.fires.iter().position(|fire| fire.how == How::Late);
         let Some(at) = late.map(|index| self.decision.fires.remove(index).scheduled_for) else { return };
-        let from = (at - self.moment.lookahead).min(known_since);
-        let cause = self.moment.evidence.cause(from, self.moment.at);
+        let cause = self.moment.evidence.cause(at - self.moment.lookahead, self.moment.at);
         let one = Missed { first: at, last: at, count: 1 };
         self.push(Some(one), cause, MisfirePolicy::Once, MisfireOutcome::Superseded);
     }

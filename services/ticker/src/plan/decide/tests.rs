@@ -1,5 +1,7 @@
 use super::*;
 use crate::testing::{cursor, each_second, per_minute, revision, second};
+use proptest::prelude::*;
+use proptest::sample::select;
 use store::term::Worked;
 
 fn moment(now: i64) -> Moment<'static> {
@@ -199,4 +201,82 @@ fn missed_occurrences_are_told_apart_by_cause() {
         ]
     );
     assert_exact(&decision, 151, 1_121);
+}
+
+/// A definition of any kind.
+fn any_definition() -> impl Strategy<Value = Definition> {
+    let policies = MisfirePolicy::ALL.to_vec();
+    let schedules = vec!["* * * * * *", "*/7 * * * * *", "* * * * *", "30 */2 * * * *"];
+    (select(policies), select(schedules), 10_u64..40, 1_u32..50).prop_map(
+        |(policy, schedule, grace, limit)| {
+            let mut definition = each_second(policy);
+            definition.schedule = schedule.to_owned();
+            definition.misfire.grace = Duration::from_secs(grace);
+            definition.misfire.catch_up_limit = limit;
+            definition
+        },
+    )
+}
+
+/// Every instant that the definitions in force ask for from second 10 on, through `through`.
+fn asked_for(revisions: &[Revision], through: i64) -> Vec<DateTime<Utc>> {
+    let asks = |at: DateTime<Utc>| {
+        let in_force = revisions.iter().rev().find(|revision| revision.in_force_from < at)?;
+        let cursor = cursor(10, Vec::new());
+        let usable = Usable::read(&cursor, in_force).ok().filter(|_| !in_force.deleted)?;
+        usable.schedule.first_from(at).filter(|first| *first == at)
+    };
+    (10..=through).filter_map(|n| asks(second(n))).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Whatever is changed and deleted meanwhile, however small the batches are and however long they take: each
+    /// occurrence is decided once, and what runs late is the newest that was missed under its definition.
+    #[test]
+    fn every_occurrence_is_decided_exactly_once(
+        definitions in prop::collection::vec(any_definition(), 1..4),
+        mut changes in prop::collection::vec(20_i64..900, 3),
+        deleted in prop::bool::weighted(0.2),
+        batch in 5_usize..400,
+        now in 900_i64..1_200,
+        pause in 0_i64..3,
+    ) {
+        changes.sort_unstable();
+        let froms = std::iter::once(0).chain(changes);
+        let mut revisions: Vec<_> = definitions
+            .into_iter()
+            .zip(froms)
+            .zip(1..)
+            .map(|((definition, from), generation)| revision(generation, from, definition))
+            .collect();
+        if let Some(last) = revisions.last_mut().filter(|last| deleted && last.generation.0 > 1) {
+            last.deleted = true;
+        }
+        let mut decided = Vec::new();
+        let (mut cursor, mut now) = (cursor(10, revisions.clone()), now);
+        loop {
+            let moment = Moment { occurrences_max: batch, ..moment(now) };
+            let decision = decide(&cursor, &moment);
+            prop_assert!(decision.fires.iter().filter(|fire| fire.how == How::Late).count() <= 1);
+            decided.extend(decision.fires.iter().map(|fire| fire.scheduled_for));
+            for missed in &decision.misfires {
+                let counted: Vec<_> = asked_for(&revisions, now)
+                    .into_iter()
+                    .filter(|at| (missed.first..=missed.last).contains(at))
+                    .collect();
+                prop_assert_eq!(counted.len() as u64, missed.count);
+                decided.extend(counted);
+            }
+            prop_assert!(decision.complete || decision.next > cursor.next_fire_at, "it goes on");
+            cursor.next_fire_at = decision.next;
+            if decision.complete {
+                break;
+            }
+            now += pause;
+        }
+        decided.sort_unstable();
+        prop_assert_eq!(decided, asked_for(&revisions, now + 120));
+    }
 }
