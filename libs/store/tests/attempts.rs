@@ -1,4 +1,5 @@
 //! Ends and retries of attempts, sessions that end, and who may not report any more.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod handing;
 mod support;

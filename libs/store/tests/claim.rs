@@ -5,6 +5,9 @@ mod support;
 
 use handing::Floor;
 use model::ids::RunKey;
+use model::policy::OverlapPolicy;
+use model::release::{Release, release};
+use model::run::{Origin, Reason, State};
 use std::collections::BTreeSet;
 
 #[tokio::test]
@@ -80,6 +83,34 @@ async fn runs_that_do_not_exclude_each_other_start_side_by_side() {
     // The job's policy has changed since: an exclusive run waits for the others too.
     floor.due(job, 1, true).await;
     assert_eq!(floor.claim(worker, 10).await.skipped, 1);
+}
+
+/// The claim decides in SQL, while it holds the rows, what `model::release` decides as a value.
+#[tokio::test]
+async fn the_claim_and_the_model_decide_alike() {
+    let floor = Floor::create().await;
+    let worker = floor.worker().await;
+    for overlap in [OverlapPolicy::Forbid, OverlapPolicy::Allow] {
+        for origin in Origin::ALL {
+            for blocked in [false, true] {
+                let job = floor.job().await;
+                if blocked {
+                    floor.due(job, 5, overlap.is_exclusive()).await;
+                    floor.claim_one(worker).await;
+                }
+                floor.queued(job, 1, overlap.is_exclusive(), origin.as_str(), false).await;
+                let claimed = floor.claim(worker, 10).await;
+                let did = match (claimed.assignments.len(), claimed.skipped, claimed.postponed) {
+                    (1, 0, 0) => Release::Start,
+                    (0, 1, 0) => Release::End(State::Skipped, Reason::Overlap),
+                    (0, 0, 1) => Release::Wait,
+                    other => panic!("{other:?} for {overlap} {origin}, blocked: {blocked}"),
+                };
+                assert_eq!(did, release(overlap, *origin, blocked), "{overlap} {origin}, blocked: {blocked}");
+                floor.side.batch_execute("TRUNCATE run_queue, run_lease").await.expect("emptied");
+            }
+        }
+    }
 }
 
 /// A failed-over or restored database: the epoch in it was made for another one.

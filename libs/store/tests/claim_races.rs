@@ -1,4 +1,5 @@
 //! Claims that meet other transactions half way, each interleaving forced by a lock.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod handing;
 mod support;

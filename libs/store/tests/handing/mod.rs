@@ -58,7 +58,9 @@ impl Floor {
     }
 
     pub async fn queued(&self, job: JobId, ago: i64, exclusive: bool, origin: &str, late: bool) -> RunKey {
-        let key = RunKey::new(job, self.start - chrono::Duration::seconds(ago));
+        // Only manual runs lie between two seconds.
+        let fraction = chrono::Duration::milliseconds(if origin == "MANUAL" { 500 } else { 0 });
+        let key = RunKey::new(job, self.start - chrono::Duration::seconds(ago) - fraction);
         let sql = "WITH run AS (INSERT INTO run (job_id, tenant_id, scheduled_for, due_at, generation, term, origin)
                 VALUES ($1, $2, $3, $3, 1, 1, $5::text::run_origin))
             INSERT INTO run_queue (job_id, tenant_id, scheduled_for, due_at, generation, priority, origin, late, exclusive, queue)
