@@ -1,8 +1,8 @@
 //! The dispatcher: claims runs as they become due, hands them to the workers that are connected to it, keeps their
 //! sessions and leases, and records what became of each attempt.
 //!
-//! Each loop is a file: [`claim`], [`finish`], [`reconcile`], [`renew`], [`epoch`], [`sweep`]; a worker's stream is
-//! [`session`]. They share [`shared::Shared`]. Any number of dispatchers work side by side; what keeps them apart is in
+//! Each loop is a file: `claim`, `finish`, `reconcile`, `renew`, `epoch`, `sweep`; a worker's stream is
+//! `session`. They share `shared::Shared`. Any number of dispatchers work side by side; what keeps them apart is in
 //! the statements, never in these loops. It plans nothing and knows no schedule.
 
 mod attach;
