@@ -1,13 +1,17 @@
-//! Whether the clockwork turns, as the database shows it. One snapshot's worth of reads, nothing else.
+//! Whether the clockwork turns, as the database shows it: reads, nothing else, each with a snapshot of its own.
+//!
+//! Invariant: of jobs, alerts, queues and workers a tenant sees its own; tickers, dispatchers and lateness are the
+//! cell's.
 
 use crate::{Store, StoreError, sql};
 use chrono::{DateTime, Utc};
 use futures_util::future::{try_join, try_join3};
+use model::ids::TenantId;
 use std::time::Duration;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
-/// The whole cell.
+/// The cell, as one tenant sees it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Status {
     /// The database's clock.
@@ -20,7 +24,7 @@ pub struct Status {
     pub ticker: Option<Ticker>,
     /// Those seen lately.
     pub dispatchers: Vec<Dispatcher>,
-    /// Open sessions.
+    /// Open sessions that serve the tenant.
     pub workers: Vec<Worker>,
     /// By queue.
     pub queues: Vec<Queue>,
@@ -111,11 +115,11 @@ pub struct Lateness {
     pub max_ms: f64,
 }
 
-/// Reads it; a ticker or dispatcher that showed no life within `alive` counts as gone.
+/// Reads what `tenant` may see; a ticker or dispatcher that showed no life within `alive` counts as gone.
 ///
 /// # Errors
 /// [`StoreError`] when the database can't be asked.
-pub async fn read(store: &Store, alive: Duration) -> Result<Status, StoreError> {
+pub async fn read(store: &Store, tenant: TenantId, alive: Duration) -> Result<Status, StoreError> {
     let alive = i64::try_from(alive.as_millis()).unwrap_or(i64::MAX);
     let mut client = store.client("read the status").await?;
     let tx = client.begin("read the status").await?;
@@ -127,13 +131,13 @@ pub async fn read(store: &Store, alive: Duration) -> Result<Status, StoreError> 
     let lateness = tx.prepare(sql!("status/lateness.sql")).await?;
     let ((totals, ticker, dispatchers), (workers, queue, lateness)) = try_join(
         try_join3(
-            tx.query_prepared(&totals, &[]),
+            tx.query_prepared(&totals, &[&tenant.0]),
             tx.query_prepared(&ticker, &[&alive]),
             tx.query_prepared(&dispatchers, &[&alive]),
         ),
         try_join3(
-            tx.query_prepared(&workers, &[]),
-            tx.query_prepared(&queue, &[]),
+            tx.query_prepared(&workers, &[&tenant.0]),
+            tx.query_prepared(&queue, &[&tenant.0]),
             tx.query_prepared(&lateness, &[]),
         ),
     )

@@ -19,8 +19,8 @@ impl StatusService for Registry {
         &self,
         request: Request<v1::GetStatusRequest>,
     ) -> Result<Response<v1::Status>, Status> {
-        Caller::of(&request, Role::Viewer)?;
-        let found = status::read(&self.store, ALIVE_WITHIN).await.map_err(Failure::from)?;
+        let tenant = Caller::of(&request, Role::Viewer)?.tenant_id;
+        let found = status::read(&self.store, tenant, ALIVE_WITHIN).await.map_err(Failure::from)?;
         Ok(Response::new(message(&self.store.settings().cell, found)))
     }
 }

@@ -88,6 +88,44 @@ async fn another_tenants_job_is_as_absent_as_none() {
 }
 
 #[tokio::test]
+async fn the_status_shows_a_tenant_its_own_jobs_queues_and_workers() {
+    let registry = Registry::start().await;
+    let (_, created) = registry.admin("POST", "/v1/jobs", Some(&job("invoices"))).await;
+    let id = created["id"].as_str().unwrap();
+    registry.plan(id, -10).await;
+    let (tenant, session) = (TenantId::DEFAULT, uuid::Uuid::new_v4());
+    registry
+        .sql(&format!(
+            "INSERT INTO worker_session (id, dispatcher_id, tenant_id, connected_at, slots, name, version, queues) VALUES
+                 ('{session}', '{session}', '{tenant}', esc_now(), 4, 'payroll', '1', '{{default}}'),
+                 (gen_random_uuid(), '{session}', NULL, esc_now(), 4, 'shared', '1', '{{default}}');
+             INSERT INTO run_lease (job_id, tenant_id, session_id, claim_id, scheduled_for, claimed_at, generation, token, priority,
+                                    undelivered, lost, failed, attempt, connection, origin, exclusive, queue)
+                 VALUES ('{id}', '{tenant}', '{session}', '{session}', date_trunc('second', esc_now()), esc_now(), 1, 5, 0, 0, 0, 0, 1,
+                         1, 'SCHEDULE', true, 'default');
+             INSERT INTO alert (id, tenant_id, job_id, opened_at, kind, cause)
+                 VALUES ('{session}', '{tenant}', '{id}', esc_now(), 'NO_SUCCESS', 'FAILED')"
+        ))
+        .await;
+    let other = registry.token(Some(registry.other_tenant().await), Role::Admin).await;
+    let seen = |status: &Value| {
+        let workers = status["workers"].as_array().cloned().unwrap_or_default();
+        let workers: Vec<_> =
+            workers.iter().map(|worker| worker["name"].as_str().unwrap().to_owned()).collect();
+        (
+            status["jobs"].clone(),
+            status["openAlerts"].clone(),
+            status["queue"].as_array().map_or(0, Vec::len),
+            workers.join(" "),
+        )
+    };
+    let (_, own) = registry.admin("GET", "/v1/status", None).await;
+    assert_eq!(seen(&own), (json!("1"), json!("1"), 1, "payroll shared".to_owned()));
+    let (_, theirs) = registry.call(&other, "GET", "/v1/status", None).await.unwrap();
+    assert_eq!(seen(&theirs), (json!("0"), json!("0"), 0, "shared".to_owned()));
+}
+
+#[tokio::test]
 async fn a_revoked_token_is_refused_within_a_second_or_so() {
     let registry = Registry::start().await;
     let token = registry.token(Some(TenantId::DEFAULT), Role::Viewer).await;

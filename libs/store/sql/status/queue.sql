@@ -1,11 +1,12 @@
--- What each queue holds: planned, waiting (due, or a late row), running, retrying.
+-- What each queue holds of tenant $1: planned, waiting (due, or a late row), running, retrying. No row: nothing.
 SELECT queue, sum(planned)::bigint AS planned, sum(waiting)::bigint AS waiting, sum(running)::bigint AS running,
        sum(retrying)::bigint AS retrying
 FROM (
     SELECT queue, count(*) FILTER (WHERE due_at > now.at) AS planned, count(*) FILTER (WHERE due_at <= now.at) AS waiting,
            0 AS running, 0 AS retrying
-    FROM run_queue, (SELECT esc_now() AS at) now WHERE attempt = 0 GROUP BY queue
+    FROM run_queue, (SELECT esc_now() AS at) now WHERE tenant_id = $1 AND attempt = 0 GROUP BY queue
     UNION ALL
-    SELECT queue, 0, 0, count(session_id), count(*) - count(session_id) FROM run_lease GROUP BY queue
+    SELECT queue, 0, 0, count(session_id), count(*) - count(session_id) FROM run_lease WHERE tenant_id = $1
+    GROUP BY queue
 ) q
 GROUP BY queue ORDER BY queue

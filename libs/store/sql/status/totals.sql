@@ -1,4 +1,4 @@
--- The clock, and how many jobs and open alerts there are.
+-- The clock, and how many jobs and open alerts tenant $1 has. One row.
 SELECT esc_now() AS now,
-       (SELECT count(*) FROM job WHERE deleted_at IS NULL) AS jobs,
-       (SELECT count(*) FROM alert WHERE resolved_at IS NULL) AS open_alerts
+       (SELECT count(*) FROM job WHERE tenant_id = $1 AND deleted_at IS NULL) AS jobs,
+       (SELECT count(*) FROM alert WHERE tenant_id = $1 AND resolved_at IS NULL) AS open_alerts
