@@ -5,7 +5,7 @@
 
 mod schema;
 
-use crate::transcode::{BODY_BYTES_MAX, Body, GatewayError, Rule, rules};
+use crate::transcode::{Body, GatewayError, Rule, rules};
 use prost_reflect::{FieldDescriptor, Kind, MessageDescriptor};
 use schema::Schemas;
 use serde_json::{Map, Value, json};
@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 ///
 /// # Errors
 /// As [`crate::transcode::Gateway::new`].
-pub fn document() -> Result<Value, GatewayError> {
+pub fn document(body_bytes_max: usize) -> Result<Value, GatewayError> {
     let mut schemas = Schemas::default();
     let mut rules = rules(crate::descriptors())?;
     rules.sort_by(|a, b| a.pattern.cmp(&b.pattern));
@@ -31,7 +31,7 @@ pub fn document() -> Result<Value, GatewayError> {
             "title": "Escapement",
             "version": "v1",
             "description": format!(
-                "A distributed cron. Bodies are proto3 JSON of at most {BODY_BYTES_MAX} bytes: enums by name, \
+                "A distributed cron. Bodies are proto3 JSON of at most {body_bytes_max} bytes: enums by name, \
                  durations as \"90s\", 64-bit numbers as text. Unknown fields are refused."
             ),
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},

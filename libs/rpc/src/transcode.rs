@@ -31,9 +31,6 @@ use tonic::Status;
 use tonic::metadata::MetadataValue;
 use tonic::service::Routes;
 
-/// The most bytes of a request's body.
-pub const BODY_BYTES_MAX: usize = 1 << 20;
-
 /// Headers that become metadata of the call, under their own names.
 const FORWARDED: [&str; 4] = ["authorization", "traceparent", "tracestate", "idempotency-key"];
 
@@ -43,6 +40,7 @@ pub struct Gateway {
     /// The most specific first.
     rules: Arc<[Rule]>,
     routes: Routes,
+    body_bytes_max: usize,
 }
 
 /// What a request asks for.
@@ -56,17 +54,18 @@ enum Asked<'a> {
 }
 
 impl Gateway {
-    /// The gateway to `routes`, which [`crate::auth::guard`] has closed.
+    /// The gateway to `routes`, which [`crate::auth::guard`] has closed; it reads bodies of at most `body_bytes_max`
+    /// bytes.
     ///
     /// # Errors
     /// [`GatewayError`] when a rule of the contract can't be served; a test excludes it.
-    pub fn new(routes: Routes) -> Result<Self, GatewayError> {
-        Ok(Self { rules: rules(crate::descriptors())?.into(), routes: routes.prepare() })
+    pub fn new(routes: Routes, body_bytes_max: usize) -> Result<Self, GatewayError> {
+        Ok(Self { rules: rules(crate::descriptors())?.into(), routes: routes.prepare(), body_bytes_max })
     }
 
     /// Answers every path that no other route of the router has.
     pub fn router(self) -> Router {
-        Router::new().fallback(handle).layer(DefaultBodyLimit::max(BODY_BYTES_MAX)).with_state(self)
+        Router::new().fallback(handle).layer(DefaultBodyLimit::max(self.body_bytes_max)).with_state(self)
     }
 
     fn find(&self, method: &Method, path: &str) -> Asked<'_> {
@@ -123,7 +122,9 @@ async fn handle(
     };
     let body = match body {
         Ok(body) => body,
-        Err(error) if error.status() == StatusCode::PAYLOAD_TOO_LARGE => return problem::too_large(),
+        Err(error) if error.status() == StatusCode::PAYLOAD_TOO_LARGE => {
+            return problem::too_large(gateway.body_bytes_max);
+        }
         Err(_) => {
             return problem::of_status(&Status::invalid_argument("the body could not be read to its end"));
         }

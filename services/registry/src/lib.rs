@@ -48,7 +48,7 @@ pub async fn run(context: Context<RegistryConfig>) -> Result<(), BoxError> {
     let routes = registry::routes(&store, limits, metrics::Metrics::new()).await?;
     let listener = context.listen("listen_grpc", context.settings.listen_grpc).await?;
     let grpc = listener.local_addr()?;
-    let http = context.serve_http(rest::router(routes.clone())?).await?;
+    let http = context.serve_http(rest::router(routes.clone(), limits.request_bytes_max)?).await?;
 
     let limit = Duration::from_millis(context.settings.database_wait_ms);
     let ready = context.shutdown.run_until_cancelled(clock::wait_until_ready(&store, limit)).await;

@@ -77,6 +77,18 @@ async fn a_thousand_jobs_are_applied_quickly() {
 }
 
 #[tokio::test]
+async fn the_largest_set_is_applied_over_rest() {
+    let registry = Registry::start().await;
+    // Nothing is further away than a leap day: the search for the first instant is as long as it gets.
+    let sparse = json!({ "schedule": "0 0 29 2 *" });
+    let jobs: Vec<_> =
+        (0..10_000).map(|number| with(job(&format!("job-{number:04}")), sparse.clone())).collect();
+    let (status, answer) = registry.admin("POST", "/v1/apply", Some(&json!({ "jobs": jobs }))).await;
+    assert_eq!(status, 200, "{answer}");
+    assert_eq!(registry.sql("SELECT count(*) FROM watch_cursor WHERE judge_at IS NOT NULL").await, "10000");
+}
+
+#[tokio::test]
 async fn concurrent_applies_of_one_set_agree() {
     let registry = Registry::start().await;
     let forward: Vec<_> = (0..20).map(|number| job(&format!("job-{number}"))).collect();

@@ -2,7 +2,7 @@ use super::*;
 use std::collections::BTreeSet;
 
 fn written() -> Value {
-    document().expect("every rule can be served")
+    document(4_711).expect("every rule can be served")
 }
 
 /// Every value of the member `name`, anywhere.

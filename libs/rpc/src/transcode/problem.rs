@@ -54,9 +54,9 @@ pub(super) fn method_not_allowed(methods: &[&Method]) -> Response {
     response
 }
 
-/// 413.
-pub(super) fn too_large() -> Response {
-    let detail = format!("the body has more than {} bytes", super::BODY_BYTES_MAX);
+/// 413, for a body of more than `most` bytes.
+pub(super) fn too_large(most: usize) -> Response {
+    let detail = format!("the body has more than {most} bytes");
     answer((StatusCode::PAYLOAD_TOO_LARGE, "too-large", "Body too large"), &detail, &[])
 }
 

@@ -57,6 +57,9 @@ impl Authenticate for Tokens {
     }
 }
 
+/// What the gateway reads at most.
+const BODY_BYTES_MAX: usize = 10_000;
+
 struct Answered {
     status: u16,
     headers: HeaderMap,
@@ -72,7 +75,7 @@ fn request(method: &str, path: &str, body: &str) -> Request<Body> {
 
 async fn ask_of(service: Arc<Canned>, request: Request<Body>) -> Answered {
     let routes = guard(Routes::new(JobServiceServer::new(service)), Arc::new(Tokens));
-    let router = Gateway::new(routes).expect("every rule can be served").router();
+    let router = Gateway::new(routes, BODY_BYTES_MAX).expect("every rule can be served").router();
     let response = router.oneshot(request).await.expect("an answer");
     let (parts, body) = response.into_parts();
     let body = axum::body::to_bytes(body, usize::MAX).await.expect("a body");
