@@ -50,12 +50,13 @@ impl JobService for Registry {
         let v1::UpdateJobRequest { name, job } = request.into_inner();
         let mut job = given(job)?;
         let found = find(&self.store, &caller, &name).await?;
-        if job.name.is_empty() {
+        let keeps_name = job.name.is_empty();
+        if keeps_name {
             job.name.clone_from(&found.name);
         }
         let read = definition::read(&job);
         let channels = job.alert.map(|alert| alert.channels).unwrap_or_default();
-        let updated = retrying(|| update(&self.store, &caller, &found, &read, &channels)).await?;
+        let updated = retrying(|| update(&self.store, &caller, &found, &read, keeps_name, &channels)).await?;
         tracing::info!(
             job.name = %updated.name, job.id = %updated.id, job.generation = updated.generation.0,
             actor = caller.token_name, "Updated a job"
@@ -149,6 +150,7 @@ async fn update(
     caller: &Caller,
     found: &Stored,
     read: &Result<Written, Vec<FieldError>>,
+    keeps_name: bool,
     channels: &[String],
 ) -> Result<Stored, Failure> {
     let mut client = store.client("update a job").await?;
@@ -156,6 +158,8 @@ async fn update(
     let locked = job_change::lock(&tx, &[found.id]).await?;
     let job = still_there(locked.jobs, found)?;
     let written = with_known_channels(&tx, caller, read, channels).await?;
+    // Somebody may have renamed it since it was found.
+    let written = if keeps_name { &Written { name: job.name.clone(), ..written.clone() } } else { written };
     if let Some(expected) = written.generation.filter(|expected| *expected != job.generation) {
         return Err(Failure::ChangedSince { name: job.name, expected, stored: job.generation });
     }

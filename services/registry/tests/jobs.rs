@@ -3,10 +3,13 @@
 
 mod support;
 
+use model::ids::JobId;
 use rpc::v1;
 use rpc::v1::job_service_client::JobServiceClient;
 use serde_json::json;
-use support::{Registry, job, with};
+use stack::wait::wait_for;
+use store::job_change;
+use support::{Registry, SOON, job, with};
 
 #[tokio::test]
 async fn a_job_is_created_read_listed_and_deleted_over_rest() {
@@ -115,6 +118,41 @@ async fn an_update_needs_the_generation_that_was_read_when_it_names_one() {
     assert_eq!((status, &renamed["id"]), (200, &updated["id"]), "{renamed}");
     assert_eq!(registry.admin("GET", "/v1/jobs/bills", None).await.0, 200);
     assert_eq!(registry.admin("GET", "/v1/jobs/invoices", None).await.0, 404);
+}
+
+#[tokio::test]
+async fn an_update_without_a_name_keeps_the_one_that_the_job_has_by_then() {
+    let registry = Registry::start().await;
+    let (_, created) = registry.admin("POST", "/v1/jobs", Some(&job("invoices"))).await;
+    let id: JobId = created["id"].as_str().unwrap().parse().unwrap();
+    // Somebody else is about to rename it.
+    let mut client = registry.store.client("rename").await.unwrap();
+    let tx = client.begin("rename").await.unwrap();
+    let locked = job_change::lock(&tx, &[id]).await.unwrap();
+    let stored = &locked.jobs[0];
+    let renamed = job_change::Change {
+        job: id,
+        generation: stored.generation.next(),
+        name: "bills",
+        definition: &stored.definition,
+        first: None,
+        replans: false,
+    };
+    job_change::change(&tx, locked.at, "test", &[renamed]).await.unwrap();
+    let changed = with(job(""), json!({ "schedule": "0 10 * * *" }));
+    let renaming = async {
+        let waits = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
+        let waiting = async || (registry.sql(waits).await != "0").then_some(());
+        wait_for(SOON, "the update's wait for the rename", waiting).await;
+        tx.commit().await.unwrap();
+    };
+    let ((status, updated), ()) =
+        tokio::join!(registry.admin("PUT", "/v1/jobs/invoices", Some(&changed)), renaming);
+    assert_eq!(
+        (status, &updated["name"], &updated["generation"]),
+        (200, &json!("bills"), &json!("3")),
+        "{updated}"
+    );
 }
 
 #[tokio::test]
