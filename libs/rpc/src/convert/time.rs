@@ -1,6 +1,6 @@
 //! Instants and durations.
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, Datelike, Utc};
 use model::validate::FieldError;
 use prost_types::{Duration as ProtoDuration, Timestamp};
 use std::time::Duration;
@@ -12,6 +12,9 @@ pub fn timestamp(instant: DateTime<Utc>) -> Timestamp {
     Timestamp { seconds: instant.timestamp(), nanos }
 }
 
+/// Years that JSON's timestamps and the database both know.
+const YEARS: std::ops::RangeInclusive<i32> = 1..=9999;
+
 /// Reads an instant.
 ///
 /// # Errors
@@ -21,7 +24,8 @@ pub fn instant(field: &str, timestamp: Option<&Timestamp>) -> Result<DateTime<Ut
         return Err(FieldError::new(field, "is missing: give an instant"));
     };
     let nanos = u32::try_from(timestamp.nanos).ok().filter(|nanos| *nanos < 1_000_000_000);
-    nanos.and_then(|nanos| DateTime::from_timestamp(timestamp.seconds, nanos)).ok_or_else(|| {
+    let instant = nanos.and_then(|nanos| DateTime::from_timestamp(timestamp.seconds, nanos));
+    instant.filter(|instant| YEARS.contains(&instant.year())).ok_or_else(|| {
         FieldError::new(field, "is out of range: use 0001-01-01T00:00:00Z to 9999-12-31T23:59:59Z")
     })
 }
@@ -83,6 +87,8 @@ mod tests {
         for wrong in [
             None,
             Some(Timestamp { seconds: i64::MAX, nanos: 0 }),
+            Some(Timestamp { seconds: -62_135_596_801, nanos: 0 }), // the second before year 1
+            Some(Timestamp { seconds: 253_402_300_800, nanos: 0 }), // year 10000
             Some(Timestamp { seconds: 0, nanos: -1 }),
             Some(Timestamp { seconds: 0, nanos: 1_000_000_000 }),
         ] {
