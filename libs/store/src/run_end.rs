@@ -1,5 +1,6 @@
-//! The only way any run ends: out of the queue, lease freed, ledger written, and what waits for it woken, in the
-//! caller's transaction.
+//! How a run ends: out of the queue, lease freed, ledger written, and what waits for it woken, in the caller's
+//! transaction. The only way but one: an occurrence that a claim finds blocked by an open run of its job is ended by the
+//! claim itself (`run_queue/claim.sql`); it had no lease, so nothing waits for it.
 
 use crate::{StoreError, Transaction, sql};
 use chrono::{DateTime, Utc};

@@ -1,5 +1,5 @@
 -- Ends runs: takes each out of the queue and frees its lease, and writes its end into the ledger. The only way
--- any run ends. The caller has locked the rows in one statement before this one.
+-- any run ends, but for occurrences that a claim skips. The caller has locked the rows in one statement before this one.
 --
 -- $1..$11 are arrays of one length: job_id, scheduled_for, attempt (0 = never handed out), token (0 = none),
 -- session (NULL = whichever), state, reason, exit_status, tail (NULL = nothing to keep), truncated, error.
