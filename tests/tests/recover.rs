@@ -83,13 +83,19 @@ async fn a_frozen_leader_that_thaws_is_refused_by_the_fence() {
     .await;
     assert!(higher > revision);
     cell.stack.service(&leader).expect("the old leader").process().cont().expect("thawed");
-    // By its own clock its lease has run out, so it stops by itself; its term may not be open, and nothing that it
-    // might still have sent is written.
-    wait_for(PATIENCE, "the old leader to notice", async || {
-        let log = cell.log(&leader);
-        log.contains("leadership").then_some(())
+    // By its own clock its lease has run out, so it plans nothing more; its last write, the note of how its
+    // leadership ended, meets the follower's fence.
+    wait_for(PATIENCE, "the fence's refusal in the old leader's log", async || {
+        let refused = cell.log(&leader).lines().any(|line| {
+            line.contains("the fence refused a write of this leadership")
+                && line.contains(&revision.to_string())
+        });
+        refused.then_some(())
     })
     .await;
+    assert!(cell.metric(&leader, "escapement_fence_refusals").await >= 1.0);
+    let ended = format!("SELECT ended_how FROM term WHERE role = 'ticker' AND revision = {revision}");
+    assert_eq!(cell.sql(&ended).await, "FENCED");
     let foreign = format!(
         "SELECT count(*) FROM run r WHERE r.term = {revision} AND r.scheduled_for > \
          (SELECT began_at + interval '180 seconds' FROM term WHERE role = 'ticker' AND revision = {higher})"
