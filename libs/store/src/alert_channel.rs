@@ -6,6 +6,7 @@
 use crate::{Store, StoreError, Transaction, sql};
 use chrono::{DateTime, Utc};
 use model::ids::TenantId;
+use std::collections::BTreeSet;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
@@ -64,9 +65,8 @@ pub async fn lock(
     tenant: TenantId,
     names: &[&str],
 ) -> Result<Vec<Channel>, StoreError> {
-    tx.query(sql!("alert_channel/lock.sql"), &[&tenant.0, &names]).await?;
-    let rows = tx.query(sql!("alert_channel/find.sql"), &[&tenant.0, &names]).await?;
-    Ok(rows.iter().map(read).collect())
+    let locked = tx.query(sql!("alert_channel/lock.sql"), &[&tenant.0, &names]).await?;
+    find_locked(tx, tenant, names, &locked).await
 }
 
 /// Keeps the channels of `tenant` with these names from being deleted until the transaction ends, and returns those
@@ -82,9 +82,21 @@ pub async fn hold(
     if names.is_empty() {
         return Ok(Vec::new());
     }
-    tx.query(sql!("alert_channel/hold.sql"), &[&tenant.0, &names]).await?;
+    let held = tx.query(sql!("alert_channel/hold.sql"), &[&tenant.0, &names]).await?;
+    find_locked(tx, tenant, names, &held).await
+}
+
+/// Reads channels as they are once they are locked. One that was stored while the locks were waited for is none yet:
+/// nothing keeps it.
+async fn find_locked(
+    tx: &Transaction<'_>,
+    tenant: TenantId,
+    names: &[&str],
+    locked: &[Row],
+) -> Result<Vec<Channel>, StoreError> {
+    let locked: BTreeSet<Uuid> = locked.iter().map(|row| row.get("id")).collect();
     let rows = tx.query(sql!("alert_channel/find.sql"), &[&tenant.0, &names]).await?;
-    Ok(rows.iter().map(read).collect())
+    Ok(rows.iter().map(read).filter(|channel| locked.contains(&channel.id)).collect())
 }
 
 /// Stores new channels of `tenant`, created at `at`.
