@@ -30,13 +30,7 @@ const FAULTS: [Fault; 8] = [
 
 #[tokio::test]
 async fn no_second_is_lost_or_doubled_whatever_is_killed() {
-    let mut cell = Cell::start_with(|mut options| {
-        options.agents = 2;
-        // The tests' PostgreSQL forgets its last commits when it crashes, and so may not be asked to keep them.
-        options.postgres.push(("synchronous_commit".to_owned(), "on".to_owned()));
-        options
-    })
-    .await;
+    let mut cell = Cell::start_with(|options| stack::dev::Options { agents: 2, ..options }).await;
     cell.leader().await;
     let effects = cell.folder().join("effects");
     let line = format!(

@@ -15,14 +15,27 @@ pub enum Release {
     Wait,
 }
 
-/// Decides for one picked run; `blocked` is true when another run of the job holds a lease that excludes it.
+/// What stands in a picked run's way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// Nothing: no other run of the job holds a lease that excludes it.
+    Free,
+    /// Another run of the job does.
+    Blocked,
+    /// Another run of the job does, and a backlog of the job is being worked off.
+    Draining,
+}
+
+/// Decides for one picked run.
 ///
 /// Only occurrences of the schedule are skipped by `FORBID`: a backlog row was promised to run, and a retry holds
-/// its lease already.
-pub fn release(overlap: OverlapPolicy, origin: Origin, blocked: bool) -> Release {
-    match (overlap, origin, blocked) {
-        (_, _, false) | (OverlapPolicy::Allow, ..) => Release::Start,
-        (OverlapPolicy::Forbid, Origin::Schedule, true) => Release::End(State::Skipped, Reason::Overlap),
+/// its lease already. While a backlog drains not even those: they join its end.
+pub fn release(overlap: OverlapPolicy, origin: Origin, way: Way) -> Release {
+    match (overlap, origin, way) {
+        (_, _, Way::Free) | (OverlapPolicy::Allow, ..) => Release::Start,
+        (OverlapPolicy::Forbid, Origin::Schedule, Way::Blocked) => {
+            Release::End(State::Skipped, Reason::Overlap)
+        }
         _ => Release::Wait,
     }
 }
@@ -34,13 +47,14 @@ mod tests {
     #[test]
     fn forbid_skips_an_occurrence_but_never_a_backlog_row() {
         let skip = Release::End(State::Skipped, Reason::Overlap);
-        assert_eq!(release(OverlapPolicy::Forbid, Origin::Schedule, true), skip);
-        assert_eq!(release(OverlapPolicy::Forbid, Origin::CatchUp, true), Release::Wait);
-        assert_eq!(release(OverlapPolicy::Forbid, Origin::Schedule, false), Release::Start);
+        assert_eq!(release(OverlapPolicy::Forbid, Origin::Schedule, Way::Blocked), skip);
+        assert_eq!(release(OverlapPolicy::Forbid, Origin::CatchUp, Way::Blocked), Release::Wait);
+        assert_eq!(release(OverlapPolicy::Forbid, Origin::Schedule, Way::Draining), Release::Wait);
+        assert_eq!(release(OverlapPolicy::Forbid, Origin::Schedule, Way::Free), Release::Start);
     }
 
     #[test]
     fn allow_starts_beside_others() {
-        assert_eq!(release(OverlapPolicy::Allow, Origin::Schedule, true), Release::Start);
+        assert_eq!(release(OverlapPolicy::Allow, Origin::Schedule, Way::Blocked), Release::Start);
     }
 }

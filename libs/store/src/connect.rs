@@ -5,7 +5,9 @@ use deadpool_postgres::{
     Hook, HookError, Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime, Timeouts,
 };
 use std::str::FromStr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use tokio_postgres::error::SqlState;
 use tokio_postgres::{NoTls, Row, Statement, types::ToSql};
 
 /// How to reach the database and how long its sessions may take.
@@ -128,7 +130,7 @@ impl Store {
     /// [`StoreError::Connect`] when none is free and none can be made in time.
     pub async fn client(&self, operation: &'static str) -> Result<Client, StoreError> {
         match self.pool.get().await {
-            Ok(object) => Ok(Client { object: Some(object) }),
+            Ok(object) => Ok(Client { object: Some(object), useless: AtomicBool::new(false) }),
             Err(source) => Err(StoreError::Connect { operation, source }),
         }
     }
@@ -144,9 +146,11 @@ impl Store {
     }
 }
 
-/// A connection that returns to the pool when dropped, unless a statement failed in a way that makes it useless.
+/// A connection that returns to the pool when dropped; unless a statement was refused because the server is
+/// read-only: a primary that was demoted behind the same address, which no later use of it would find.
 pub struct Client {
     object: Option<Object>,
+    useless: AtomicBool,
 }
 
 impl Client {
@@ -155,12 +159,10 @@ impl Client {
     /// # Errors
     /// [`StoreError::Database`] when the connection is broken; it is then not given back to the pool.
     pub async fn begin(&mut self, operation: &'static str) -> Result<Transaction<'_>, StoreError> {
-        let object = self
-            .object
-            .as_mut()
-            .ok_or_else(|| StoreError::Settings("the connection was closed".to_owned()))?;
+        let Self { object, useless } = self;
+        let object = object.as_mut().ok_or_else(closed)?;
         let inner = object.transaction().await.map_err(StoreError::at(operation))?;
-        Ok(Transaction { inner, operation })
+        Ok(Transaction { inner, operation, useless })
     }
 
     /// Runs one statement outside a transaction.
@@ -173,19 +175,34 @@ impl Client {
         sql: &str,
         params: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>, StoreError> {
-        let object = self
-            .object
-            .as_ref()
-            .ok_or_else(|| StoreError::Settings("the connection was closed".to_owned()))?;
-        let statement = object.prepare_cached(sql).await.map_err(StoreError::at(operation))?;
-        object.query(&statement, params).await.map_err(StoreError::at(operation))
+        let object = self.object.as_ref().ok_or_else(closed)?;
+        let failed = failed(operation, &self.useless);
+        let statement = object.prepare_cached(sql).await.map_err(&failed)?;
+        object.query(&statement, params).await.map_err(&failed)
     }
+}
 
-    /// Takes the connection out of the pool for good: after a read-only answer or a changed timeline.
-    pub fn discard(mut self) {
-        if let Some(object) = self.object.take() {
+impl Drop for Client {
+    fn drop(&mut self) {
+        if *self.useless.get_mut()
+            && let Some(object) = self.object.take()
+        {
             drop(Object::take(object));
         }
+    }
+}
+
+fn closed() -> StoreError {
+    StoreError::Settings("the connection was closed".to_owned())
+}
+
+/// Wraps a driver error, and remembers when it makes the connection useless; for `map_err`.
+fn failed(operation: &'static str, useless: &AtomicBool) -> impl Fn(tokio_postgres::Error) -> StoreError {
+    move |source| {
+        if source.code() == Some(&SqlState::READ_ONLY_SQL_TRANSACTION) {
+            useless.store(true, Ordering::Relaxed);
+        }
+        StoreError::Database { operation, source }
     }
 }
 
@@ -193,6 +210,7 @@ impl Client {
 pub struct Transaction<'a> {
     inner: deadpool_postgres::Transaction<'a>,
     operation: &'static str,
+    useless: &'a AtomicBool,
 }
 
 impl Transaction<'_> {
@@ -201,7 +219,7 @@ impl Transaction<'_> {
     /// # Errors
     /// [`StoreError::Database`].
     pub(crate) async fn prepare(&self, sql: &str) -> Result<Statement, StoreError> {
-        self.inner.prepare_cached(sql).await.map_err(StoreError::at(self.operation))
+        self.inner.prepare_cached(sql).await.map_err(failed(self.operation, self.useless))
     }
 
     /// Runs one statement and returns its rows.
@@ -226,7 +244,7 @@ impl Transaction<'_> {
         statement: &Statement,
         params: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>, StoreError> {
-        self.inner.query(statement, params).await.map_err(StoreError::at(self.operation))
+        self.inner.query(statement, params).await.map_err(failed(self.operation, self.useless))
     }
 
     /// Runs one statement and returns how many rows it wrote.
@@ -235,7 +253,7 @@ impl Transaction<'_> {
     /// [`StoreError::Database`].
     pub(crate) async fn execute(&self, sql: &str, params: &[&(dyn ToSql + Sync)]) -> Result<u64, StoreError> {
         let statement = self.prepare(sql).await?;
-        self.inner.execute(&statement, params).await.map_err(StoreError::at(self.operation))
+        self.inner.execute(&statement, params).await.map_err(failed(self.operation, self.useless))
     }
 
     /// Makes it durable. When this fails the outcome is unknown: look before writing again.
@@ -243,6 +261,6 @@ impl Transaction<'_> {
     /// # Errors
     /// [`StoreError::Database`].
     pub async fn commit(self) -> Result<(), StoreError> {
-        self.inner.commit().await.map_err(StoreError::at(self.operation))
+        self.inner.commit().await.map_err(failed(self.operation, self.useless))
     }
 }

@@ -6,7 +6,7 @@ mod support;
 use handing::Floor;
 use model::ids::RunKey;
 use model::policy::OverlapPolicy;
-use model::release::{Release, release};
+use model::release::{Release, Way, release};
 use model::run::{Origin, Reason, State};
 use std::collections::BTreeSet;
 
@@ -92,9 +92,15 @@ async fn the_claim_and_the_model_decide_alike() {
     let worker = floor.worker().await;
     for overlap in [OverlapPolicy::Forbid, OverlapPolicy::Allow] {
         for origin in Origin::ALL {
-            for blocked in [false, true] {
+            for way in [Way::Free, Way::Blocked, Way::Draining] {
                 let job = floor.job().await;
-                if blocked {
+                if way == Way::Draining {
+                    let backlog = format!(
+                        "INSERT INTO catch_up VALUES ('{job}', esc_now() - interval '1 hour', esc_now(), 3)"
+                    );
+                    floor.side.batch_execute(&backlog).await.expect("a backlog");
+                }
+                if way != Way::Free {
                     floor.due(job, 5, overlap.is_exclusive()).await;
                     floor.claim_one(worker).await;
                 }
@@ -104,10 +110,10 @@ async fn the_claim_and_the_model_decide_alike() {
                     (1, 0, 0) => Release::Start,
                     (0, 1, 0) => Release::End(State::Skipped, Reason::Overlap),
                     (0, 0, 1) => Release::Wait,
-                    other => panic!("{other:?} for {overlap} {origin}, blocked: {blocked}"),
+                    other => panic!("{other:?} for {overlap} {origin}, {way:?}"),
                 };
-                assert_eq!(did, release(overlap, *origin, blocked), "{overlap} {origin}, blocked: {blocked}");
-                floor.side.batch_execute("TRUNCATE run_queue, run_lease").await.expect("emptied");
+                assert_eq!(did, release(overlap, *origin, way), "{overlap} {origin}, {way:?}");
+                floor.side.batch_execute("TRUNCATE run_queue, run_lease, catch_up").await.expect("emptied");
             }
         }
     }

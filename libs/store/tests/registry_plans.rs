@@ -23,7 +23,8 @@ const FILL: &str = "
     INSERT INTO run (job_id, tenant_id, scheduled_for, due_at, generation, term, origin)
     SELECT '00000000-0000-0000-0000-000000000007', '00000000-0000-4000-8000-000000000001', at, at, 1, 1, 'SCHEDULE'
     FROM generate_series(1, 100000) n,
-         LATERAL (SELECT date_trunc('second', esc_now() - n * interval '1 s') AS at) a;
+         LATERAL (SELECT date_trunc('second', esc_now() - n * interval '1 s') AS at) a
+    ON CONFLICT DO NOTHING;
     INSERT INTO run_queue (job_id, tenant_id, scheduled_for, due_at, generation, priority, origin, exclusive, queue)
     SELECT md5(n::text)::uuid, '00000000-0000-4000-8000-000000000001', at, at, 1, 0, 'SCHEDULE', true, 'default'
     FROM generate_series(1, 20000) n, LATERAL (SELECT date_trunc('second', esc_now()) + n * interval '1 s' AS at) a;

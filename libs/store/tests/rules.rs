@@ -67,6 +67,21 @@ async fn a_transaction_that_stands_still_is_ended() {
     assert!(tx.commit().await.is_err(), "the frozen one has lost its transaction");
 }
 
+/// A connection to a primary that was demoted would fail every write for ever: it does not come back from the pool.
+#[tokio::test]
+async fn a_connection_that_turned_read_only_is_dropped() {
+    let cell = Cell::create().await;
+    let mut settings = cell.settings();
+    settings.connections_max = 1; // the next one would get the same
+    let store = store::Store::new(settings).expect("sound settings");
+    let client = store.client("turn read-only").await.expect("connected");
+    client.query("turn read-only", "SET default_transaction_read_only = on", &[]).await.expect("set");
+    drop(client);
+    let refused = store::clock::shift(&store, 0).await.expect_err("read-only");
+    assert_eq!(refused.retry(), store::Retry::Later);
+    store::clock::shift(&store, 0).await.expect("another connection");
+}
+
 /// A notification a run locks the whole database at commit.
 #[test]
 fn no_statement_notifies_or_listens() {

@@ -73,7 +73,8 @@ WITH at AS MATERIALIZED (
     SELECT job_id, scheduled_for FROM started UNION ALL SELECT job_id, scheduled_for FROM retried
 ), blocked AS MATERIALIZED (
     SELECT h.job_id, h.scheduled_for, h.tenant_id,
-           h.attempt = 0 AND h.exclusive AND h.origin = 'SCHEDULE' AND NOT h.late AS skipped
+           h.attempt = 0 AND h.exclusive AND h.origin = 'SCHEDULE' AND NOT h.late -- and no backlog drains, which it joins:
+               AND NOT EXISTS (SELECT FROM catch_up c WHERE c.job_id = h.job_id) AS skipped
     FROM handed h WHERE (h.job_id, h.scheduled_for) NOT IN (SELECT job_id, scheduled_for FROM leased) -- hashed, unlike EXISTS
 ), unqueued AS (
     DELETE FROM run_queue q
