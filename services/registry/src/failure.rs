@@ -10,8 +10,13 @@ use tonic::Status;
 /// Tries of a transaction that met a deadlock, or that another one overtook.
 const TRIES_MAX: u32 = 4;
 
-/// Wrong fields that an answer names: what a set of thousands may hold must not outgrow gRPC's headers.
+/// Wrong fields that an answer names.
 const ERRORS_MAX: usize = 50;
+/// Bytes of all of them together: gRPC carries them in headers, twice and encoded, and clients refuse more than 16 KiB
+/// of those.
+const ERRORS_BYTES_MAX: usize = 2_500;
+/// Characters that an answer repeats of one text that the caller sent.
+const SHOWN_CHARS_MAX: usize = 300;
 
 /// Why a call fails.
 #[derive(Debug, thiserror::Error)]
@@ -76,7 +81,7 @@ impl From<Failure> for Status {
     fn from(failure: Failure) -> Self {
         match failure {
             Failure::Invalid(errors) => status::invalid(bounded(errors)),
-            Failure::NotFound { kind, name } => status::not_found(kind, &name),
+            Failure::NotFound { kind, name } => status::not_found(kind, &shown(name)),
             Failure::Exists { kind, name } => status::already_exists(kind, &name),
             Failure::ChangedSince { name, expected, stored } => {
                 status::changed_since(&name, expected.0, stored.0)
@@ -95,17 +100,34 @@ impl From<Failure> for Status {
     }
 }
 
-/// The first errors, and how many more there are.
-fn bounded(mut errors: Vec<FieldError>) -> Vec<FieldError> {
-    let more = errors.len().saturating_sub(ERRORS_MAX);
-    errors.truncate(ERRORS_MAX);
+/// The first errors, and how many more there are. One at least, however long.
+fn bounded(errors: Vec<FieldError>) -> Vec<FieldError> {
+    let found = errors.len();
+    let mut bytes = 0;
+    let shortened = errors.into_iter().map(|error| FieldError::new(shown(error.field), shown(error.message)));
+    let mut told: Vec<_> = shortened
+        .take(ERRORS_MAX)
+        .enumerate()
+        .take_while(|(index, error)| {
+            bytes += error.field.len() + error.message.len();
+            *index == 0 || bytes <= ERRORS_BYTES_MAX
+        })
+        .map(|(_, error)| error)
+        .collect();
+    let more = found - told.len();
     if more > 0 {
-        errors.push(FieldError::new(
-            "",
-            format!("{more} more fields are wrong: they are named once these are right"),
-        ));
+        let message = format!("{more} more fields are wrong: they are named once these are right");
+        told.push(FieldError::new("", message));
     }
-    errors
+    told
+}
+
+/// A text with its end left out when it is long.
+fn shown(text: String) -> String {
+    match text.char_indices().nth(SHOWN_CHARS_MAX) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    }
 }
 
 /// One wrong field.
@@ -161,6 +183,21 @@ mod tests {
         let told = rpc::status::field_errors(&Failure::Invalid(errors).into());
         assert_eq!(told.len(), ERRORS_MAX + 1);
         assert!(told[ERRORS_MAX].message.starts_with("950 more"), "{:?}", told[ERRORS_MAX]);
+    }
+
+    #[test]
+    fn errors_fit_into_headers_whatever_the_caller_sent() {
+        let long = "ß".repeat(100_000);
+        let many: Vec<_> = (0..50).map(|_| FieldError::new(long.clone(), long.clone())).collect();
+        for errors in [many.clone(), many[..1].to_vec()] {
+            let status = Status::from(Failure::Invalid(errors));
+            let size: usize =
+                status.clone().into_http::<()>().headers().values().map(|value| value.len()).sum();
+            assert!(size < 15_000, "{size}");
+            assert!(!rpc::status::field_errors(&status).is_empty());
+        }
+        let absent = Status::from(Failure::NotFound { kind: "job", name: long });
+        assert!(absent.message().len() < 1_000);
     }
 
     #[tokio::test]
