@@ -3,9 +3,33 @@
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde_json::Value;
 
+/// Prints a line. A reader that has seen enough, such as `head`, ends the command in peace.
+macro_rules! say {
+    ($($text:tt)*) => { $crate::table::line(format_args!($($text)*)) };
+}
+pub(crate) use say;
+
+/// Prints a line whether or not somebody still reads: a stack goes on when its terminal has gone.
+macro_rules! tell {
+    ($($text:tt)*) => {{
+        use std::io::Write;
+        writeln!(std::io::stdout(), $($text)*).ok();
+    }};
+}
+pub(crate) use tell;
+
 /// Prints rows under headings, each column as wide as it must be.
 pub fn print(headings: &[&str], rows: &[Vec<String>]) {
-    println!("{}", render(headings, rows));
+    say!("{}", render(headings, rows));
+}
+
+/// See [`say!`].
+pub fn line(text: std::fmt::Arguments<'_>) {
+    use std::io::Write;
+    if let Err(error) = writeln!(std::io::stdout(), "{text}") {
+        let enough = error.kind() == std::io::ErrorKind::BrokenPipe;
+        std::process::exit(if enough { 0 } else { 1 });
+    }
 }
 
 fn render(headings: &[&str], rows: &[Vec<String>]) -> String {
@@ -25,7 +49,7 @@ fn render(headings: &[&str], rows: &[Vec<String>]) -> String {
 
 /// Prints the API's own JSON.
 pub fn print_json(value: &Value) {
-    println!("{value:#}");
+    say!("{value:#}");
 }
 
 /// A text field, or a dash.

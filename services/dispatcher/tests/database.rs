@@ -15,8 +15,7 @@ use support::{Cell, LEASE, LIMIT, an_assignment, attempt};
 #[tokio::test]
 async fn an_outage_of_the_database_costs_no_running_job() {
     let folder = TempFolder::create("postgres").expect("a folder");
-    // What it has acknowledged must survive its crash.
-    let options = Options::for_tests().setting("synchronous_commit", "on");
+    let options = Options::for_tests();
     let mut postgres = Postgres::start(folder.path(), options).await.expect("PostgreSQL");
     let cell = Cell::on(&postgres).await;
     let (one, _other) = (cell.dispatcher("one").await, cell.dispatcher("other").await);

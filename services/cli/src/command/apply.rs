@@ -2,6 +2,7 @@
 
 use crate::arguments::{Apply, Output};
 use crate::client::Client;
+use crate::table::say;
 use crate::{document, table};
 use anyhow::{Context, bail};
 use serde_json::json;
@@ -22,7 +23,7 @@ pub async fn run(client: &Client, apply: &Apply, output: Output) -> anyhow::Resu
         Output::Table => {
             for result in answer["results"].as_array().into_iter().flatten() {
                 let change = table::text(&result["change"]).to_lowercase();
-                println!(
+                say!(
                     "{} {} {change}",
                     table::text(&result["kind"]).to_lowercase(),
                     table::text(&result["name"])

@@ -2,6 +2,7 @@
 
 use super::migrate::settings;
 use crate::arguments::{Bootstrap, Role};
+use crate::table::say;
 use anyhow::{Context, bail};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
@@ -23,12 +24,12 @@ pub async fn run(bootstrap: &Bootstrap) -> anyhow::Result<()> {
         if known.role != role {
             bail!("{} holds a token of role {}", bootstrap.token_file.display(), known.role.as_str());
         }
-        println!("the token in {} is known already", bootstrap.token_file.display());
+        say!("the token in {} is known already", bootstrap.token_file.display());
         return Ok(());
     }
     let token = NewToken { tenant, name: &bootstrap.name, role, secret: &secret };
     api_token::create(&store, token).await.context("storing the token")?;
-    println!("the token in {} is known from now on", bootstrap.token_file.display());
+    say!("the token in {} is known from now on", bootstrap.token_file.display());
     Ok(())
 }
 

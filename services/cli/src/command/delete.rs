@@ -2,7 +2,7 @@
 
 use crate::arguments::{Delete, Kind, Output};
 use crate::client::{Client, encode};
-use crate::table;
+use crate::table::{self, say};
 
 pub async fn run(client: &Client, delete: &Delete, output: Output) -> anyhow::Result<()> {
     let (collection, kind) = match delete.kind {
@@ -12,7 +12,7 @@ pub async fn run(client: &Client, delete: &Delete, output: Output) -> anyhow::Re
     let answer = client.delete(&format!("/v1/{collection}/{}", encode(&delete.name))).await?;
     match output {
         Output::Json => table::print_json(&answer),
-        Output::Table => println!("{kind} {} deleted", delete.name),
+        Output::Table => say!("{kind} {} deleted", delete.name),
     }
     Ok(())
 }

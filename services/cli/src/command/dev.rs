@@ -4,6 +4,7 @@ use super::follow;
 use crate::arguments::{Dev, DevAction, DevStart};
 use crate::client::Client;
 use crate::document;
+use crate::table::tell;
 use anyhow::{Context, bail};
 use serde_json::json;
 use stack::dev::{Endpoints, Options, Stack};
@@ -31,7 +32,7 @@ pub async fn run(dev: Dev) -> anyhow::Result<()> {
 
 async fn foreground(start: &DevStart) -> anyhow::Result<()> {
     let shutdown = service::shutdown::signals()?;
-    println!("Starting etcd, PostgreSQL and Escapement under {} …", start.data.display());
+    tell!("Starting etcd, PostgreSQL and Escapement under {} …", start.data.display());
     let started = Instant::now();
     let mut stack = tokio::select! {
         stack = Stack::start(options(start)) => stack.context("starting the local stack")?,
@@ -45,15 +46,15 @@ async fn foreground(start: &DevStart) -> anyhow::Result<()> {
         client.post("/v1/apply", &request).await.context("applying the sample jobs")?;
     }
     stack.publish().context("writing endpoints.json")?;
-    println!("Ready after {:.1} s. In another terminal:\n", started.elapsed().as_secs_f32());
-    println!("  export ESCAPEMENT_SERVER={}", endpoints.registry.rest);
-    println!("  export ESCAPEMENT_TOKEN=$(cat {})", endpoints.admin_token_file.display());
+    tell!("Ready after {:.1} s. In another terminal:\n", started.elapsed().as_secs_f32());
+    tell!("  export ESCAPEMENT_SERVER={}", endpoints.registry.rest);
+    tell!("  export ESCAPEMENT_TOKEN=$(cat {})", endpoints.admin_token_file.display());
     for ticker in &endpoints.tickers {
-        println!("  kill -9 {:<8} # {}", ticker.pid, ticker.name);
+        tell!("  kill -9 {:<8} # {}", ticker.pid, ticker.name);
     }
-    println!("\nCtrl-C stops everything that was started here.\n");
+    tell!("\nCtrl-C stops everything that was started here.\n");
     supervise(&mut stack, &client, &shutdown).await;
-    println!("\nStopping …");
+    tell!("\nStopping …");
     stack.stop().await.context("stopping the local stack")
 }
 
@@ -62,7 +63,7 @@ async fn supervise(stack: &mut Stack, client: &Client, shutdown: &CancellationTo
     let ended = async {
         while !shutdown.is_cancelled() {
             for (name, how) in stack.ended() {
-                println!("-- {name} ended: {how}");
+                tell!("-- {name} ended: {how}");
             }
             tokio::time::sleep(Duration::from_millis(250)).await;
         }
@@ -93,8 +94,8 @@ async fn detach(start: &DevStart) -> anyhow::Result<()> {
     let began = Instant::now();
     while began.elapsed() < READY_LIMIT {
         if Endpoints::read(&start.data).is_ok_and(|endpoints| endpoints.pid == pid) {
-            println!("ready: {}", start.data.join(stack::dev::ENDPOINTS_FILE).display());
-            println!("stop it with: escapement dev stop --data {}", start.data.display());
+            tell!("ready: {}", start.data.join(stack::dev::ENDPOINTS_FILE).display());
+            tell!("stop it with: escapement dev stop --data {}", start.data.display());
             return Ok(());
         }
         if let Some(status) = child.try_wait().context("watching the stack")? {
@@ -108,7 +109,7 @@ async fn detach(start: &DevStart) -> anyhow::Result<()> {
 
 async fn stop(data: &Path) -> anyhow::Result<()> {
     let Some(pid) = stack::dev::running(data)? else {
-        println!("nothing runs in {}", data.display());
+        tell!("nothing runs in {}", data.display());
         return Ok(());
     };
     let pid = nix::unistd::Pid::from_raw(i32::try_from(pid).context("the stored pid is no pid")?);
@@ -120,7 +121,7 @@ async fn stop(data: &Path) -> anyhow::Result<()> {
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    println!("stopped");
+    tell!("stopped");
     Ok(())
 }
 

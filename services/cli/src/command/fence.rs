@@ -2,7 +2,7 @@
 
 use super::migrate::settings;
 use crate::arguments::{Fence, FenceAction, Output};
-use crate::table;
+use crate::table::{self, say};
 use anyhow::{Context, bail};
 use serde_json::json;
 use store::fence::Role;
@@ -50,7 +50,7 @@ pub async fn run(fence: &Fence, output: Output) -> anyhow::Result<()> {
                 );
             }
             store::fence::reset(&store, role).await.context("resetting the fence")?;
-            println!("the fence of {} is reset: the next leader raises it", role.as_str());
+            say!("the fence of {} is reset: the next leader raises it", role.as_str());
             Ok(())
         }
     }

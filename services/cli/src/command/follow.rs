@@ -2,7 +2,7 @@
 
 use super::runs::{lateness, outcome};
 use crate::client::{Client, encode};
-use crate::table;
+use crate::table::{self, tell};
 use chrono::{DateTime, Utc};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -18,9 +18,13 @@ const RUNS_SHOWN: usize = 20;
 /// Prints a line for each run that ends, until `shutdown`. A look that fails is tried again: the registry may be
 /// the very process that somebody is killing.
 pub async fn run(client: &Client, shutdown: &CancellationToken) {
-    println!(
+    tell!(
         "{:<20}  {:<20}  {:>8}  {:<17}  {:<12}  OUTCOME",
-        "SCHEDULED (UTC)", "JOB", "LATE", "TOKEN", "WORKER"
+        "SCHEDULED (UTC)",
+        "JOB",
+        "LATE",
+        "TOKEN",
+        "WORKER"
     );
     let mut shown: BTreeMap<String, DateTime<Utc>> = BTreeMap::new();
     let started = Utc::now();
@@ -46,7 +50,7 @@ async fn show_job(client: &Client, job: &str, since: &mut DateTime<Utc>) {
     runs.retain(|run| finished(run) > *since);
     runs.sort_by_key(finished);
     for run in &runs {
-        println!(
+        tell!(
             "{:<20}  {:<20}  {:>8}  {:<17}  {:<12}  {}",
             table::second(&run["scheduledFor"]),
             job,

@@ -1,19 +1,16 @@
 //! `escapement migrate`.
 
 use crate::arguments::Database;
+use crate::table::say;
 use anyhow::Context;
 
 pub async fn run(database: &Database) -> anyhow::Result<()> {
     let applied = store::migrate(&settings(database)).await.context("migrating")?;
     if applied.is_empty() {
-        println!(
-            "the schema of cell {} is at version {}: nothing to do",
-            database.cell,
-            store::SCHEMA_VERSION
-        );
+        say!("the schema of cell {} is at version {}: nothing to do", database.cell, store::SCHEMA_VERSION);
     }
     for step in applied {
-        println!("applied {step}");
+        say!("applied {step}");
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use crate::arguments::Output;
 use crate::client::Client;
-use crate::table;
+use crate::table::{self, say};
 use serde_json::Value;
 
 pub async fn run(client: &Client, output: Output) -> anyhow::Result<()> {
@@ -17,15 +17,15 @@ pub async fn run(client: &Client, output: Output) -> anyhow::Result<()> {
 fn print_sections(status: &Value) {
     let leader = &status["ticker"]["leader"];
     match leader["name"].as_str() {
-        Some(name) => println!(
+        Some(name) => say!(
             "ticker      {name} leads (pid {}, revision {}, since {})",
             table::text(&leader["pid"]),
             table::text(&leader["revision"]),
             table::second(&leader["since"]),
         ),
-        None => println!("ticker      NO LEADER: nothing new is planned"),
+        None => say!("ticker      NO LEADER: nothing new is planned"),
     }
-    println!(
+    say!(
         "planned     through {} (last cycle {})",
         table::second(&status["ticker"]["plannedThrough"]),
         table::second(&status["ticker"]["lastCycleTime"])
@@ -33,14 +33,14 @@ fn print_sections(status: &Value) {
     let lateness = &status["lateness"];
     let milliseconds =
         |name: &str| lateness[name].as_f64().map_or_else(|| "-".to_owned(), |value| format!("{value:.0} ms"));
-    println!(
+    say!(
         "lateness    p50 {}, p99 {}, max {} over {} runs in 5 min",
         milliseconds("p50Ms"),
         milliseconds("p99Ms"),
         milliseconds("maxMs"),
         table::text(&lateness["runs"])
     );
-    println!(
+    say!(
         "jobs        {} defined, {} alerts open",
         table::text(&status["jobs"]),
         table::text(&status["openAlerts"])
@@ -64,6 +64,6 @@ fn print_sections(status: &Value) {
 fn section(status: &Value, list: &str, headings: &[&str], fields: &[&str]) {
     let items = status[list].as_array().map_or(&[] as &[Value], Vec::as_slice);
     let row = |item: &Value| fields.iter().map(|field| table::text(&item[*field])).collect();
-    println!();
+    say!("");
     table::print(headings, &items.iter().map(row).collect::<Vec<_>>());
 }
