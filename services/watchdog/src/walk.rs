@@ -11,8 +11,9 @@ use store::watch_cursor::{Advance, Cursor, Rest, Revision};
 /// Judged this long after the deadline, so that a success which was reported in time has been committed.
 pub const SETTLE: Duration = Duration::seconds(3);
 
-/// Deadlines further away are no deadlines; instants stay in range.
-const WITHIN_MAX: Duration = Duration::days(3_660);
+/// No valid definition has a longer deadline (jitter, grace, and a hundred attempts with their backoffs, at 30 days
+/// each); instants stay in range.
+const WITHIN_MAX: Duration = Duration::days(7_320);
 
 /// How long a definition that can't be used is left alone before it is looked at again.
 const BROKEN_AGAIN: Duration = Duration::minutes(10);

@@ -2,6 +2,7 @@ use super::*;
 use model::ids::{JobId, TenantId};
 use model::job::{Alert, Handler, Misfire, Retry, Work, defaults};
 use model::policy::{DstFold, DstGap, MisfirePolicy, OverlapPolicy};
+use model::validate::limits;
 use std::collections::BTreeMap;
 use std::time::Duration as Time;
 use uuid::Uuid;
@@ -187,6 +188,24 @@ fn a_schedule_that_can_not_be_read_is_broken_not_silent() {
 fn a_deadline_beyond_all_reason_is_broken_and_no_panic() {
     let walked = go(&cursor(0, vec![revision(0, definition("* * * * *", u64::MAX / 1_000))]), 320);
     assert_eq!(walked.broken, [(at(0), "its deadline is too far away".to_owned())]);
+}
+
+#[test]
+fn the_longest_deadline_that_a_definition_may_have_is_watched() {
+    let mut longest = definition("* * * * *", 0);
+    longest.alert.success_within = None;
+    for duration in [&mut longest.jitter, &mut longest.misfire.grace, &mut longest.max_runtime] {
+        *duration = limits::DURATION_MAX;
+    }
+    longest.retry = Retry {
+        max_attempts: limits::ATTEMPTS_MAX,
+        backoff: limits::DURATION_MAX,
+        backoff_max: limits::DURATION_MAX,
+        max_lost: 3,
+    };
+    let walked = go(&cursor(0, vec![revision(0, longest)]), 300);
+    assert!(walked.broken.is_empty(), "{:?}", walked.broken);
+    assert!(walked.advance.is_some_and(|advance| advance.judge_at > Some(at(180 * 86_400))));
 }
 
 #[test]
