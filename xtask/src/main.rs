@@ -5,7 +5,7 @@ mod install;
 mod tests;
 mod up;
 
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 const USAGE: &str = "\
 cargo xtask up [--yes] [FLAGS OF `escapement dev`]
@@ -54,12 +54,27 @@ fn take_flag(arguments: &mut Vec<String>, flag: &str) -> bool {
 
 /// Runs `cargo` with `arguments` in the workspace and fails when it does.
 fn cargo(arguments: &[&str]) -> Result<(), String> {
-    let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let status = std::process::Command::new(program)
+    let status = cargo_command()
         .args(arguments)
         .status()
         .map_err(|error| format!("cargo can't be started: {error}"))?;
     if status.success() { Ok(()) } else { Err(format!("`cargo {}` failed: {status}", arguments.join(" "))) }
+}
+
+/// `cargo` as if called from the shell: without what `cargo xtask` has told us of our own package, from which the
+/// build scripts of others would conclude that they must build again.
+fn cargo_command() -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    for (name, _) in std::env::vars_os() {
+        let text = name.to_string_lossy();
+        if ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "CARGO_CRATE_"]
+            .iter()
+            .any(|ours| text.starts_with(ours))
+        {
+            command.env_remove(&name);
+        }
+    }
+    command
 }
 
 #[cfg(test)]

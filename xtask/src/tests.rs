@@ -1,7 +1,7 @@
 //! `cargo xtask test`: every test of the project, and one line at the end that counts them.
 
 use std::io::{BufRead, BufReader};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 /// What the `test result:` lines of a run add up to.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -14,8 +14,7 @@ struct Tally {
 /// Builds every binary (the end-to-end tests start them), runs all tests, and prints the tally last.
 pub fn run(arguments: &[String]) -> Result<(), String> {
     crate::cargo(&["build", "--workspace", "--bins"])?;
-    let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut child = Command::new(program)
+    let mut child = crate::cargo_command()
         .args(["test", "--workspace", "--no-fail-fast"])
         .args(arguments)
         .stdout(Stdio::piped())

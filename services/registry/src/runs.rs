@@ -72,7 +72,9 @@ async fn get(store: &Store, caller: &Caller, request: &v1::GetRunRequest) -> Res
 }
 
 fn message(job: &Stored, found: Run) -> v1::JobRun {
-    let lateness = found.accepted_at.map(|accepted| (accepted - found.due_at).num_milliseconds());
+    // Of the first attempt: a later one waited for the end of another, not for us.
+    let lateness = found.accepted_at.filter(|_| found.attempt == 1);
+    let lateness = lateness.map(|accepted| (accepted - found.due_at).num_milliseconds());
     v1::JobRun {
         name: run_name(&job.name, found.scheduled_for),
         job_id: job.id.to_string(),

@@ -9,6 +9,9 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use store::api_token::{self, NewToken};
 
+/// Characters of a token that somebody else made: 128 random bits have as many in hexadecimal.
+const CHARS_MIN: usize = 32;
+
 pub async fn run(bootstrap: &Bootstrap) -> anyhow::Result<()> {
     let (role, tenant) = match bootstrap.role {
         Role::Admin => (api_token::Role::Admin, Some(model::ids::TenantId::DEFAULT)),
@@ -35,7 +38,18 @@ pub async fn run(bootstrap: &Bootstrap) -> anyhow::Result<()> {
 
 fn read_or_make(file: &Path) -> anyhow::Result<String> {
     match std::fs::read_to_string(file) {
-        Ok(secret) => Ok(secret.trim().to_owned()),
+        Ok(text) => {
+            let secret = text.trim();
+            let chars = secret.chars().count();
+            if chars < CHARS_MIN || secret.contains(|c: char| !c.is_ascii_graphic()) {
+                bail!(
+                    "{} holds no token: use at least {CHARS_MIN} printable characters without spaces (it has {chars}), \
+                     or remove it and one is made",
+                    file.display()
+                );
+            }
+            Ok(secret.to_owned())
+        }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             let secret = api_token::new_secret().context("drawing a token")?;
             write(file, &secret).with_context(|| format!("writing {}", file.display()))?;
@@ -49,4 +63,22 @@ fn read_or_make(file: &Path) -> anyhow::Result<String> {
 fn write(file: &Path, secret: &str) -> std::io::Result<()> {
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create_new(true).mode(0o600).open(file)?.write_all(secret.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_without_a_token_makes_none_valid() {
+        let file = std::env::temp_dir().join(format!("escapement-bootstrap-{}", std::process::id()));
+        for text in ["", "\n", "password", "two words that are long enough to be one token"] {
+            std::fs::write(&file, text).expect("written");
+            assert!(read_or_make(&file).is_err(), "{text:?}");
+        }
+        std::fs::remove_file(&file).expect("removed");
+        let made = read_or_make(&file).expect("made");
+        assert_eq!(read_or_make(&file).expect("read"), made);
+        std::fs::remove_file(&file).expect("removed");
+    }
 }

@@ -17,6 +17,9 @@ use tokio_util::sync::CancellationToken;
 /// Starting everything, a first initdb included, on a busy machine.
 const READY_LIMIT: Duration = Duration::from_secs(120);
 
+/// How long the first election is waited for before saying who leads.
+const LEADER_LIMIT: Duration = Duration::from_secs(5);
+
 /// From the request to stop until the last process is gone.
 const STOP_LIMIT: Duration = Duration::from_secs(60);
 
@@ -49,13 +52,28 @@ async fn foreground(start: &DevStart) -> anyhow::Result<()> {
     tell!("Ready after {:.1} s. In another terminal:\n", started.elapsed().as_secs_f32());
     tell!("  export ESCAPEMENT_SERVER={}", endpoints.registry.rest);
     tell!("  export ESCAPEMENT_TOKEN=$(cat {})", endpoints.admin_token_file.display());
+    let leader = leader(&client).await;
     for ticker in &endpoints.tickers {
-        tell!("  kill -9 {:<8} # {}", ticker.pid, ticker.name);
+        let role = if leader.as_deref() == Some(ticker.name.as_str()) { "leads" } else { "stands by" };
+        tell!("  kill -9 {:<8} # {}, which {role}", ticker.pid, ticker.name);
     }
     tell!("\nCtrl-C stops everything that was started here.\n");
     supervise(&mut stack, &client, &shutdown).await;
     tell!("\nStopping …");
     stack.stop().await.context("stopping the local stack")
+}
+
+/// The ticker that leads, once one does; none when none does soon.
+async fn leader(client: &Client) -> Option<String> {
+    let began = Instant::now();
+    while began.elapsed() < LEADER_LIMIT {
+        let status = client.get("/v1/status").await.ok()?;
+        if let Some(name) = status["ticker"]["leader"]["name"].as_str() {
+            return Some(name.to_owned());
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    None
 }
 
 /// Shows runs until `shutdown`, and says when a process of the stack has ended.
