@@ -117,7 +117,11 @@ async fn an_alert_stays_open_while_misses_before_the_success_wait_for_their_judg
     let first = cell.check(term, 60 + 134).await;
     assert_eq!((first.opened, first.resolved), (1, 0), "the second miss is not judged yet");
     let second = cell.check(term, 120 + 134).await;
-    assert_eq!((second.opened, second.resolved), (0, 1), "one alert for both, resolved by the next that succeeded");
+    assert_eq!(
+        (second.opened, second.resolved),
+        (0, 1),
+        "one alert for both, resolved by the next that succeeded"
+    );
 }
 
 #[tokio::test]
