@@ -41,6 +41,8 @@ pub struct Lease {
     pub overdue: bool,
     /// Its deadline, or the request to cancel it, is older than the worker's chance to stop.
     pub given_up: bool,
+    /// Its job was deleted: this attempt goes on, and no other follows.
+    pub orphaned: bool,
 }
 
 impl Lease {
@@ -272,6 +274,7 @@ fn read(row: &Row) -> Result<Lease, StoreError> {
         cancel: read_reason(row.get("cancel_reason"))?,
         overdue: row.get("overdue"),
         given_up: row.get("given_up"),
+        orphaned: row.get("orphaned"),
     })
 }
 

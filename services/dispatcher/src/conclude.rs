@@ -46,6 +46,11 @@ pub fn conclude(lease: &Lease, outcome: Outcome, retry: &Retry, output: Option<O
         Verdict::End(state, reason) => {
             Conclusion::End(End { key: lease.key, attempt: Some(lease.named()), state, reason, output })
         }
+        Verdict::Retry { .. } if lease.orphaned => {
+            let (state, reason) = recorded_as(outcome);
+            let (attempt, reason) = (Some(lease.named()), Some(reason));
+            Conclusion::End(End { key: lease.key, attempt, state, reason, output })
+        }
         Verdict::Retry { after, spent } => {
             let (state, reason) = recorded_as(outcome);
             Conclusion::Retry(run_lease::Retry {
@@ -131,6 +136,15 @@ mod tests {
         let conclusion = conclude(&asked, resolve(Outcome::Lost, &asked), &RETRY, None);
         assert_eq!(conclusion.became(), "CANCELLED");
         assert_eq!(resolve(Outcome::Succeeded, &asked), Outcome::Succeeded);
+    }
+
+    #[test]
+    fn a_deleted_job_gets_no_further_attempt() {
+        let orphaned = Lease { orphaned: true, ..lease() };
+        let conclusion = conclude(&orphaned, Outcome::Failed(Reason::WorkFailed), &RETRY, None);
+        let Conclusion::End(end) = conclusion else { panic!("an attempt would be left: {conclusion:?}") };
+        assert_eq!((end.state, end.reason), (State::Failed, Some(Reason::WorkFailed)));
+        assert_eq!(conclude(&orphaned, Outcome::Lost, &RETRY, None).became(), "LOST");
     }
 
     #[test]

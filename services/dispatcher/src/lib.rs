@@ -101,8 +101,12 @@ pub async fn run(context: Context<DispatcherConfig>) -> Result<(), DispatcherErr
     let http = format!("http://{}", server.address);
 
     let store = open_store(&context)?;
-    clock::wait_until_ready(&store, START_LIMIT).await.map_err(DispatcherError::Store)?;
-    let etcd = connect_etcd(&context).await?;
+    let ready_store =
+        context.shutdown.run_until_cancelled(clock::wait_until_ready(&store, START_LIMIT)).await;
+    let Some(ready_store) = ready_store else { return Ok(()) };
+    ready_store.map_err(DispatcherError::Store)?;
+    let connected = context.shutdown.run_until_cancelled(connect_etcd(&context)).await;
+    let Some(etcd) = connected.transpose()? else { return Ok(()) };
     let (sender, reports) = mpsc::channel(finish::WAITING_MAX);
     let shared = Arc::new(Shared::new(context.settings.clone(), store.clone(), sender));
     let own = Dispatcher {

@@ -38,6 +38,7 @@ pub(crate) fn lease(session: SessionId, connection: i32) -> Lease {
         cancel: None,
         overdue: false,
         given_up: false,
+        orphaned: false,
     }
 }
 

@@ -94,6 +94,8 @@ async fn a_deleted_jobs_past_is_accounted_for_and_it_has_no_future() {
     ticker.plan().await;
     assert_eq!(cell.unaccounted(job, created, deleted).await, 0);
     assert_eq!(cell.count(&format!("SELECT count(*) FROM run WHERE scheduled_for > '{deleted}'")).await, 0);
+    let late = format!("SELECT count(*) FROM run_queue WHERE late AND job_id = '{job}'");
+    assert_eq!(cell.count(&late).await, 0, "nothing of a deleted job runs late");
     assert_eq!(cell.count("SELECT count(*) FROM job_cursor WHERE next_fire_at IS NULL").await, 1);
     assert_eq!(ticker.plan().await.planned, 0);
 }

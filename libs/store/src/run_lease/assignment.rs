@@ -69,6 +69,7 @@ pub(crate) fn read(row: &Row) -> Result<Assignment, StoreError> {
             cancel: read_reason(row.get("cancel_reason"))?,
             overdue: false,
             given_up: false,
+            orphaned: false,
         },
         tenant: TenantId(row.get("tenant_id")),
         exclusive: row.get("exclusive"),

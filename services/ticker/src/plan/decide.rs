@@ -203,7 +203,10 @@ struct Walk<'a> {
 impl Walk<'_> {
     /// Decides about one span's occurrences from `from` on; false when the batch is full.
     fn span(&mut self, usable: &Usable<'_>, revision: &Revision, from: DateTime<Utc>) -> bool {
-        let definition = usable.asked();
+        let mut definition = usable.asked();
+        if self.deleted() {
+            definition.misfire = MisfirePolicy::Skip; // what a deleted job missed is counted, and never runs
+        }
         let known_since = revision.in_force_from;
         let from = match self.below_floor(&definition, from) {
             Ok(from) => from,
@@ -212,7 +215,7 @@ impl Walk<'_> {
         if self.left() == 0 {
             return self.cut(Some(from), false);
         }
-        let Plan { planned, late, catch_up, missed, next_cursor, reached_now } =
+        let Plan { mut planned, late, catch_up, missed, next_cursor, reached_now } =
             schedule::plan(&definition, from, self.moment.at, self.moment.horizon, self.left());
         let settled = reached_now || late.is_some() || !catch_up.is_empty() || !planned.is_empty();
         for missed in missed {
@@ -227,6 +230,14 @@ impl Walk<'_> {
         for scheduled_for in catch_up {
             self.fire(fire(scheduled_for, definition.due_at(scheduled_for), How::Backlog));
         }
+        if self.deleted()
+            && let (Some(first), Some(last)) = (planned.first(), planned.last())
+        {
+            let count = u64::try_from(planned.len()).unwrap_or(u64::MAX);
+            let missed = Missed { first: first.scheduled_for, last: last.scheduled_for, count };
+            self.record(&definition, known_since, missed);
+            planned.clear();
+        }
         for on_time in planned {
             let start_by = on_time.start_by.unwrap_or(on_time.due_at);
             self.fire(fire(on_time.scheduled_for, on_time.due_at, How::InTime(start_by)));
@@ -236,6 +247,10 @@ impl Walk<'_> {
         }
         self.decision.next = next_cursor;
         true
+    }
+
+    fn deleted(&self) -> bool {
+        self.cursor.revisions.last().is_some_and(|revision| revision.deleted)
     }
 
     fn left(&self) -> usize {
