@@ -6,7 +6,7 @@
 //! whether asking twice is harmless.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use etcd_client::{ConnectOptions, Error as EtcdError};
 use secrecy::{ExposeSecret, SecretString};
@@ -15,6 +15,9 @@ use tokio::time::timeout;
 
 use crate::ElectionError;
 use crate::keys::Keys;
+
+/// Between two tries to connect.
+const CONNECT_PAUSE: Duration = Duration::from_millis(500);
 
 /// The shortest lease: below it, a change of etcd's own leader costs our leader its leadership.
 pub const LEASE_TTL_MIN: Duration = Duration::from_secs(5);
@@ -135,6 +138,23 @@ impl Client {
             })
             .await?;
         Ok(client)
+    }
+
+    /// Connects, again and again while no endpoint answers, for as long as `limit`: a service starts with etcd.
+    ///
+    /// # Errors
+    /// As [`Client::connect`].
+    pub async fn connect_within(config: &Config, limit: Duration) -> Result<Self, ElectionError> {
+        let began = Instant::now();
+        loop {
+            match Self::connect(config).await {
+                Err(error) if error.is_doubt() && began.elapsed() < limit => {
+                    tracing::warn!(%error, "etcd does not answer; trying again");
+                    tokio::time::sleep(CONNECT_PAUSE).await;
+                }
+                connected => return connected,
+            }
+        }
     }
 
     pub(crate) fn keys(&self) -> &Keys {

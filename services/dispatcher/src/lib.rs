@@ -310,17 +310,7 @@ async fn connect_etcd(context: &Context<DispatcherConfig>) -> Result<election::C
         lease_ttl: MEMBER_LEASE,
         credentials: credentials.map(|(user, password)| election::Credentials { user, password }),
     };
-    let began = Instant::now();
-    loop {
-        match election::Client::connect(&config).await {
-            Ok(client) => return Ok(client),
-            Err(error) if error.is_doubt() && began.elapsed() < START_LIMIT => {
-                tracing::warn!(error = service::runtime::chain(&error), "etcd does not answer; trying again");
-                tokio::time::sleep(Duration::from_millis(500)).await;
-            }
-            Err(error) => return Err(DispatcherError::Election(error)),
-        }
-    }
+    election::Client::connect_within(&config, START_LIMIT).await.map_err(DispatcherError::Election)
 }
 
 fn member(own: &Dispatcher) -> Member {

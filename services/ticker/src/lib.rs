@@ -124,17 +124,7 @@ async fn connect_etcd(context: &Context<TickerConfig>) -> Result<election::Clien
         lease_ttl: context.settings.election_lease(),
         credentials: credentials.map(|(user, password)| election::Credentials { user, password }),
     };
-    let began = std::time::Instant::now();
-    loop {
-        match election::Client::connect(&config).await {
-            Ok(client) => return Ok(client),
-            Err(error) if error.is_doubt() && began.elapsed() < START_LIMIT => {
-                tracing::warn!(error = service::runtime::chain(&error), "etcd does not answer; trying again");
-                tokio::time::sleep(Duration::from_millis(500)).await;
-            }
-            Err(error) => return Err(TickerError::Election(error)),
-        }
-    }
+    election::Client::connect_within(&config, START_LIMIT).await.map_err(TickerError::Election)
 }
 
 fn candidate(context: &Context<TickerConfig>, http: String) -> Candidate {

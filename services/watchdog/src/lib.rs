@@ -127,17 +127,7 @@ async fn connect_etcd(context: &Context<WatchdogConfig>) -> Result<election::Cli
         lease_ttl: context.settings.election_lease(),
         credentials: credentials.map(|(user, password)| election::Credentials { user, password }),
     };
-    let began = std::time::Instant::now();
-    loop {
-        match election::Client::connect(&config).await {
-            Ok(client) => return Ok(client),
-            Err(error) if error.is_doubt() && began.elapsed() < START_LIMIT => {
-                tracing::warn!(error = service::runtime::chain(&error), "etcd does not answer; trying again");
-                tokio::time::sleep(Duration::from_millis(500)).await;
-            }
-            Err(error) => return Err(WatchdogError::Election(error)),
-        }
-    }
+    election::Client::connect_within(&config, START_LIMIT).await.map_err(WatchdogError::Election)
 }
 
 fn candidate(context: &Context<WatchdogConfig>, http: String) -> Candidate {
