@@ -57,6 +57,60 @@ async fn a_claim_that_waited_for_a_lease_that_stays_skips_the_occurrence() {
     assert_eq!(floor.one::<i64>("SELECT count(*) FROM run_lease").await, 1);
 }
 
+/// ON CONFLICT DO NOTHING waits for the other claimer's whole transaction: not longer than the lock's limit.
+#[tokio::test]
+async fn a_claim_does_not_wait_for_ever_for_another_ones_transaction() {
+    let floor = Floor::create().await;
+    let (job, worker, other) = (floor.job().await, floor.worker().await, floor.cell.connect().await);
+    let older = floor.due(job, 2, true).await;
+    floor.due(job, 1, true).await;
+    another_claims(&other, older).await;
+    let mut settings = floor.cell.settings();
+    settings.lock_timeout = std::time::Duration::from_millis(200);
+    let impatient = store::Store::new(settings).expect("sound settings");
+    let error = store::run_queue::claim(&impatient, &floor.request(worker, 1)).await.expect_err("blocked");
+    assert_eq!(error.retry(), store::Retry::Later, "{error}");
+    other.batch_execute("ROLLBACK").await.expect("rolled back");
+    assert_eq!(
+        floor.claim(worker, 2).await.assignments.len(),
+        1,
+        "one starts, as the runs exclude each other"
+    );
+}
+
+/// An ORDER BY around the LATERAL part would lock every due row in order to return a few.
+#[tokio::test]
+async fn a_claim_locks_no_more_rows_than_it_takes() {
+    let floor = Floor::create().await;
+    let (job, worker, other) = (floor.job().await, floor.worker().await, floor.cell.connect().await);
+    for ago in 1..=50 {
+        floor.due(job, ago, false).await;
+    }
+    let request = floor.request(worker, 3);
+    let slots = vec![worker.0; 3];
+    let (nobody, everybody) = (vec![uuid::Uuid::nil()], vec![uuid::Uuid::max()]);
+    other.batch_execute("BEGIN").await.expect("begun");
+    other
+        .query(
+            include_str!("../sql/run_queue/claim.sql"),
+            &[
+                &slots,
+                &vec![1; 3],
+                &floor.dispatcher.0,
+                &request.claim.0,
+                &request.queues,
+                &nobody,
+                &everybody,
+                &request.floor,
+                &request.quantum,
+            ],
+        )
+        .await
+        .expect("claimed");
+    let free = "SELECT count(*) FROM (SELECT FROM run_queue FOR UPDATE SKIP LOCKED) free";
+    assert_eq!(floor.one::<i64>(free).await, 47);
+}
+
 /// A worker that resumes elsewhere while a claim takes runs for its old connection: the claim finds that out.
 #[tokio::test]
 async fn a_claim_that_waits_for_a_resume_takes_nothing_for_the_old_connection() {
