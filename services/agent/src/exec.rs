@@ -41,14 +41,16 @@ struct Base {
 }
 
 impl Processes {
-    /// With the environment and the working directory that the agent has now.
+    /// With the environment and the working directory that the agent has now; processes of another user start in
+    /// `/`, because that user may not enter the agent's.
     ///
     /// # Errors
     /// When the agent's working directory is gone.
     pub fn new(rules: Rules, user: Option<User>, output_max: usize) -> io::Result<Self> {
         let variable = |name: &str, default: &str| std::env::var(name).unwrap_or_else(|_| default.to_owned());
         let home = user.as_ref().map_or_else(|| variable("HOME", "/"), |user| user.home.clone());
-        let base = Base { path: variable("PATH", DEFAULT_PATH), home, folder: std::env::current_dir()? };
+        let folder = if user.is_some() { PathBuf::from("/") } else { std::env::current_dir()? };
+        let base = Base { path: variable("PATH", DEFAULT_PATH), home, folder };
         Ok(Self { rules, user, base, output_max })
     }
 
@@ -63,7 +65,10 @@ impl Processes {
         let command = self.command(run, exec, &program, &folder);
         let (mut process, output) = match Process::start(command).await {
             Ok(started) => started,
-            Err(error) => return Report::not_started(format!("cannot start {}: {error}", program.display())),
+            Err(error) => {
+                let (program, folder) = (program.display(), folder.display());
+                return Report::not_started(format!("cannot start {program} in {folder}: {error}"));
+            }
         };
         let tail = Arc::new(Mutex::new(Tail::new(self.output_max)));
         let mut reading = AbortOnDropHandle::new(tokio::spawn(fill(Arc::clone(&tail), output)));

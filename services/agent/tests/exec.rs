@@ -188,6 +188,7 @@ async fn processes_run_as_the_configured_user() {
     }
     let mut subject = Subject::start(settings).await;
     let completed = subject.run(shell("id -un; id -G | wc -w")).await;
+    assert_outcome(&completed, Outcome::Succeeded);
     assert_eq!(output(&completed), "nobody\n1\n", "with its own group only");
 }
 
