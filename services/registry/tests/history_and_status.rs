@@ -45,7 +45,11 @@ async fn a_run_shows_its_end_its_output_and_its_earlier_attempts() {
     assert_eq!(shown("reason"), json!("WORK_FAILED"));
     assert_eq!(shown("worker"), json!("agent-1"));
     assert_eq!(shown("token"), json!("20"));
-    assert_eq!(shown("latenessMs"), json!(null), "a second attempt waited for the end of the first, not for us");
+    assert_eq!(
+        shown("latenessMs"),
+        json!(null),
+        "a second attempt waited for the end of the first, not for us"
+    );
     assert_eq!((shown("exitStatus"), shown("output")), (json!(2), json!("out2")));
     assert_eq!(shown("idempotencyKey"), json!(format!("{id}@{at}")));
     let attempts = run["attempts"].as_array().unwrap();
