@@ -25,8 +25,6 @@ pub mod limits {
     use std::time::Duration;
     /// Bytes of a job's, queue's or channel's name.
     pub const NAME_BYTES: usize = 63;
-    /// Bytes of an expression.
-    pub const SCHEDULE_BYTES: usize = 512;
     /// A grace shorter than this would turn a slow second into missed occurrences.
     pub const GRACE_MIN: Duration = Duration::from_secs(10);
     /// The longest duration that any field takes: 30 days.
