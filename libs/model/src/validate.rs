@@ -170,6 +170,11 @@ fn work(work: &Work, errors: &mut Vec<FieldError>) {
             if let Some(message) = url_problem(&http.url) {
                 errors.push(FieldError::new("run.http.url", message));
             }
+            for (name, value) in &http.headers {
+                if let Some(message) = header_problem(name, value) {
+                    errors.push(FieldError::new("run.http.headers", format!("{name:?}: {message}")));
+                }
+            }
             between("run.http.timeout", http.timeout, Duration::from_millis(1), errors);
         }
         Work::Handler(handler) => errors.extend(name("run.handler.name", &handler.name)),
@@ -178,6 +183,35 @@ fn work(work: &Work, errors: &mut Vec<FieldError>) {
     if bytes > limits::WORK_BYTES {
         let message = format!("has {bytes} bytes: use at most {}", limits::WORK_BYTES);
         errors.push(FieldError::new("run", message));
+    }
+}
+
+/// What is wrong with a header of a call, if anything. A name is a token as in RFC 9110, section 5.6.2; what frames
+/// the message or says who the run is belongs to the agent.
+fn header_problem(name: &str, value: &str) -> Option<&'static str> {
+    const FRAMING: [&str; 9] = [
+        "connection",
+        "content-length",
+        "host",
+        "keep-alive",
+        "proxy-connection",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    ];
+    let token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
+    let lower = name.to_ascii_lowercase();
+    if name.is_empty() || !name.chars().all(token) {
+        Some("use letters, digits and '-' in a header's name")
+    } else if FRAMING.contains(&lower.as_str()) {
+        Some("is set by the agent, which frames the message")
+    } else if lower.starts_with("escapement-") || lower == "traceparent" {
+        Some("is set by the agent, and says who the run is")
+    } else if value.chars().any(|c| c != '\t' && c.is_control()) {
+        Some("its value contains a line break or another control character")
+    } else {
+        None
     }
 }
 
@@ -271,6 +305,22 @@ mod tests {
             timeout: Duration::from_secs(30),
         });
         assert_eq!(fields(&super::definition(&bad)), ["run.http.method", "run.http.url"]);
+    }
+
+    #[test]
+    fn headers_can_neither_break_the_message_nor_claim_to_be_the_run() {
+        for (name, value, wrong) in [
+            ("x-team", "billing", false),
+            ("authorization", "Bearer a b", false),
+            ("a b", "c", true),
+            ("", "c", true),
+            ("x-team", "b\r\nc: d", true),
+            ("Content-Length", "5", true),
+            ("Transfer-Encoding", "chunked", true),
+            ("Escapement-Fencing-Token", "1", true),
+        ] {
+            assert_eq!(header_problem(name, value).is_some(), wrong, "{name:?}: {value:?}");
+        }
     }
 
     #[test]

@@ -218,4 +218,7 @@ pub struct DevStart {
     /// Returns once all is ready; `escapement dev stop` stops it.
     #[arg(long)]
     pub detach: bool,
+    /// Does not show runs as they end: nobody looks at a detached stack, and asking for them costs.
+    #[arg(long, hide = true)]
+    pub quiet: bool,
 }

@@ -58,7 +58,7 @@ async fn foreground(start: &DevStart) -> anyhow::Result<()> {
         tell!("  kill -9 {:<8} # {}, which {role}", ticker.pid, ticker.name);
     }
     tell!("\nCtrl-C stops everything that was started here.\n");
-    supervise(&mut stack, &client, &shutdown).await;
+    supervise(&mut stack, (!start.quiet).then_some(&client), &shutdown).await;
     tell!("\nStopping …");
     stack.stop().await.context("stopping the local stack")
 }
@@ -76,8 +76,8 @@ async fn leader(client: &Client) -> Option<String> {
     None
 }
 
-/// Shows runs until `shutdown`, and says when a process of the stack has ended.
-async fn supervise(stack: &mut Stack, client: &Client, shutdown: &CancellationToken) {
+/// Until `shutdown`: shows runs, if there is a client to ask for them, and says when a process of the stack has ended.
+async fn supervise(stack: &mut Stack, client: Option<&Client>, shutdown: &CancellationToken) {
     let ended = async {
         while !shutdown.is_cancelled() {
             for (name, how) in stack.ended() {
@@ -86,7 +86,10 @@ async fn supervise(stack: &mut Stack, client: &Client, shutdown: &CancellationTo
             tokio::time::sleep(Duration::from_millis(250)).await;
         }
     };
-    tokio::join!(follow::run(client, shutdown), ended);
+    match client {
+        Some(client) => drop(tokio::join!(follow::run(client, shutdown), ended)),
+        None => ended.await,
+    }
 }
 
 /// Starts this program again without a terminal, and returns once its stack is ready.
@@ -95,7 +98,7 @@ async fn detach(start: &DevStart) -> anyhow::Result<()> {
     let log_path = start.data.join("dev.log");
     let log = std::fs::File::create(&log_path).with_context(|| format!("writing {}", log_path.display()))?;
     let mut command = std::process::Command::new(std::env::current_exe().context("finding this program")?);
-    command.args(["dev", "--data"]).arg(&start.data);
+    command.args(["dev", "--quiet", "--data"]).arg(&start.data);
     command.args(["--tickers", &start.tickers.to_string(), "--dispatchers", &start.dispatchers.to_string()]);
     command.args(["--agents", &start.agents.to_string()]);
     if start.no_sample_jobs {
