@@ -1,6 +1,7 @@
 -- Records that workers have started attempts. $1..$6 are arrays of one length: job_id, scheduled_for, attempt, token,
 -- session, and the milliseconds from acceptance after which the attempt is overdue. One instant for the whole batch.
--- A row for each that was recorded by this; a missing one is stale, or was accepted before.
+-- The caller has locked the leases, in the order of their keys, in a statement before. A row for each that was recorded
+-- by this; a missing one is stale, or was accepted before.
 WITH at AS MATERIALIZED (
     SELECT esc_now() AS now
 )
