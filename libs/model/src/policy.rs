@@ -67,6 +67,18 @@ named! {
 }
 
 named! {
+    /// What becomes of an occurrence on a day that a job's calendars close.
+    CalendarRule {
+        /// It does not happen.
+        Skip = "SKIP",
+        /// It happens at the same time of the next open day.
+        NextDay = "NEXT_DAY",
+        /// It happens at the same time of the previous open day.
+        PreviousDay = "PREVIOUS_DAY",
+    }
+}
+
+named! {
     /// What becomes of occurrences that were not released within their grace.
     MisfirePolicy {
         /// None of them runs; each is recorded.
