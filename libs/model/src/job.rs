@@ -1,6 +1,8 @@
 //! A job: what its owner wrote, complete with defaults, and nothing that changes by itself.
 
+use crate::calendar::Calendars;
 use crate::policy::{DstFold, DstGap, MisfirePolicy, OverlapPolicy};
+use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,6 +20,15 @@ pub struct Definition {
     pub dst_gap: DstGap,
     /// Which pass of a wall-clock time that exists twice counts.
     pub dst_fold: DstFold,
+    /// No occurrence before this counts; it itself does. `@every` counts from here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub starts_at: Option<DateTime<Utc>>,
+    /// No occurrence after this counts; it itself does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ends_at: Option<DateTime<Utc>>,
+    /// Days that are closed to it.
+    #[serde(default)]
+    pub calendars: Calendars,
     /// What becomes of missed occurrences.
     pub misfire: Misfire,
     /// What becomes of an occurrence that meets an open run of the job.
@@ -55,6 +66,9 @@ pub struct Misfire {
     /// How far back `CATCH_UP` reaches.
     #[serde(with = "millis")]
     pub catch_up_window: Duration,
+    /// The most runs of a backlog that are handed out in a second.
+    #[serde(default = "defaults::catch_up_per_second")]
+    pub catch_up_per_second: u32,
 }
 
 /// What becomes of attempts that fail or are lost.
@@ -143,6 +157,11 @@ pub mod defaults {
     pub const CATCH_UP_LIMIT: u32 = 1_000;
     /// See [`super::Misfire::catch_up_window`].
     pub const CATCH_UP_WINDOW: Duration = Duration::from_secs(7 * 86_400);
+    /// See [`super::Misfire::catch_up_per_second`].
+    pub const CATCH_UP_PER_SECOND: u32 = 10;
+    pub(super) const fn catch_up_per_second() -> u32 {
+        CATCH_UP_PER_SECOND
+    }
     /// See [`super::Definition::max_runtime`].
     pub const MAX_RUNTIME: Duration = Duration::from_secs(3_600);
     /// See [`super::Retry::max_attempts`].
@@ -238,11 +257,15 @@ pub(crate) mod tests {
             timezone: "Europe/Berlin".to_owned(),
             dst_gap: DstGap::RunAfter,
             dst_fold: DstFold::First,
+            starts_at: None,
+            ends_at: None,
+            calendars: Calendars::default(),
             misfire: Misfire {
                 policy: MisfirePolicy::Once,
                 grace: defaults::MISFIRE_GRACE,
                 catch_up_limit: defaults::CATCH_UP_LIMIT,
                 catch_up_window: defaults::CATCH_UP_WINDOW,
+                catch_up_per_second: defaults::CATCH_UP_PER_SECOND,
             },
             overlap: OverlapPolicy::Forbid,
             max_runtime: Duration::from_secs(1_800),
@@ -266,6 +289,15 @@ pub(crate) mod tests {
         let definition = definition();
         let text = serde_json::to_string(&definition).expect("a definition serialises");
         assert_eq!(serde_json::from_str::<Definition>(&text).expect("and comes back"), definition);
+    }
+
+    #[test]
+    fn what_an_older_release_stored_is_read_with_defaults() {
+        let mut stored = serde_json::to_value(definition()).expect("a definition serialises");
+        let object = stored.as_object_mut().expect("it is an object");
+        object.remove("calendars");
+        object["misfire"].as_object_mut().expect("so is this").remove("catch_up_per_second");
+        assert_eq!(serde_json::from_value::<Definition>(stored).expect("and is read"), definition());
     }
 
     #[test]

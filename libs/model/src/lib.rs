@@ -5,6 +5,7 @@
 
 pub mod alert;
 pub mod attempt;
+pub mod calendar;
 pub mod ids;
 pub mod job;
 pub mod policy;

@@ -104,6 +104,19 @@ named! {
     }
 }
 
+impl Default for CalendarRule {
+    fn default() -> Self {
+        Self::Skip
+    }
+}
+
+impl CalendarRule {
+    /// True for the default.
+    pub const fn is_skip(&self) -> bool {
+        matches!(self, Self::Skip)
+    }
+}
+
 impl OverlapPolicy {
     /// True when at most one run of the job may hold a lease at any moment.
     pub const fn is_exclusive(self) -> bool {

@@ -1,6 +1,7 @@
 //! What a definition may contain, checked whole: every wrong field is named at once, with what is wrong and what
 //! would be right. The expression and the timezone are checked by the `schedule` crate.
 
+use crate::ids::instant_text;
 use crate::job::{Definition, Work};
 use std::time::Duration;
 
@@ -31,6 +32,12 @@ pub mod limits {
     pub const DURATION_MAX: Duration = Duration::from_secs(30 * 86_400);
     /// Occurrences that one backlog may run.
     pub const CATCH_UP_MAX: u32 = 10_000;
+    /// Runs of one job's backlog in a second.
+    pub const CATCH_UP_PER_SECOND_MAX: u32 = 1_000;
+    /// Calendars that a job names.
+    pub const CALENDARS: usize = 8;
+    /// Dates of a calendar.
+    pub const CALENDAR_DATES: usize = 10_000;
     /// Attempts, and losses.
     pub const ATTEMPTS_MAX: u16 = 100;
     /// Labels of a job.
@@ -63,6 +70,8 @@ pub fn name(field: &str, value: &str) -> Option<FieldError> {
 /// Checks everything of a definition but its expression and timezone.
 pub fn definition(definition: &Definition) -> Vec<FieldError> {
     let mut errors = Vec::new();
+    bounds(definition, &mut errors);
+    calendars(definition, &mut errors);
     misfire(definition, &mut errors);
     retry(definition, &mut errors);
     at_most("jitter", definition.jitter, &mut errors);
@@ -78,6 +87,33 @@ pub fn definition(definition: &Definition) -> Vec<FieldError> {
     errors
 }
 
+fn bounds(definition: &Definition, errors: &mut Vec<FieldError>) {
+    if let (Some(starts_at), Some(ends_at)) = (definition.starts_at, definition.ends_at)
+        && ends_at < starts_at
+    {
+        let message = format!("{} is before startsAt, {}", instant_text(ends_at), instant_text(starts_at));
+        errors.push(FieldError::new("endsAt", message));
+    }
+}
+
+fn calendars(definition: &Definition, errors: &mut Vec<FieldError>) {
+    let calendars = &definition.calendars;
+    let named = calendars.versions().count();
+    if named > limits::CALENDARS {
+        let message = format!("{named} calendars: use at most {}", limits::CALENDARS);
+        errors.push(FieldError::new("calendars", message));
+    }
+    for (list, versions) in [("exclude", &calendars.exclude), ("only", &calendars.only)] {
+        for (index, calendar) in versions.iter().enumerate() {
+            errors.extend(name(&format!("calendars.{list}[{index}]"), &calendar.name));
+        }
+    }
+    if calendars.is_empty() && !calendars.rule.is_skip() {
+        let message = format!("{} has no calendar to follow: name one in exclude or only", calendars.rule);
+        errors.push(FieldError::new("calendars.rule", message));
+    }
+}
+
 fn misfire(definition: &Definition, errors: &mut Vec<FieldError>) {
     let misfire = &definition.misfire;
     between("misfire.grace", misfire.grace, limits::GRACE_MIN, errors);
@@ -85,6 +121,11 @@ fn misfire(definition: &Definition, errors: &mut Vec<FieldError>) {
     if !(1..=limits::CATCH_UP_MAX).contains(&misfire.catch_up_limit) {
         let message = format!("{}: use 1 to {}", misfire.catch_up_limit, limits::CATCH_UP_MAX);
         errors.push(FieldError::new("misfire.catchUpLimit", message));
+    }
+    if !(1..=limits::CATCH_UP_PER_SECOND_MAX).contains(&misfire.catch_up_per_second) {
+        let message =
+            format!("{}: use 1 to {}", misfire.catch_up_per_second, limits::CATCH_UP_PER_SECOND_MAX);
+        errors.push(FieldError::new("misfire.catchUpPerSecond", message));
     }
 }
 
