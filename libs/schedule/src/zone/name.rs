@@ -58,23 +58,33 @@ fn fixed_offset(name: &str) -> Option<String> {
     })
 }
 
+/// The most insertions, deletions and replacements of a near miss.
+const NEAR_MISS_MAX: usize = 2;
+
 /// The name that was probably meant: the same but for case and separators, the same city, or a near miss.
 fn nearest(name: &str) -> Option<&'static str> {
-    let plain = plain(name);
+    let (plain, city) = (plain(name), plain_city(name));
     if plain.len() < 3 {
         return None;
     }
-    let city = |known: &str| plain_city(known) == plain || plain_city(known) == plain_city(name);
+    let same_city = |known: &str| {
+        let known = plain_city(known);
+        known == plain || known == city
+    };
+    // What differs by more letters than a near miss has is not compared: long nonsense is refused at once.
+    let near_miss = |known: &'static str| {
+        let letters = self::plain(known);
+        let near = letters.len().abs_diff(plain.len()) <= NEAR_MISS_MAX;
+        let distance = near.then(|| distance(&letters, &plain))?;
+        (distance <= NEAR_MISS_MAX).then_some((distance, known))
+    };
     source::names()
         .find(|known| self::plain(known) == plain)
         .or_else(|| {
             ABBREVIATIONS.iter().find(|(short, _)| short.eq_ignore_ascii_case(name)).map(|pair| pair.1)
         })
-        .or_else(|| source::names().find(|known| city(known)))
-        .or_else(|| {
-            let near = source::names().map(|known| (distance(&self::plain(known), &plain), known));
-            near.filter(|(distance, _)| *distance <= 2).min().map(|(_, known)| known)
-        })
+        .or_else(|| source::names().find(|known| same_city(known)))
+        .or_else(|| source::names().filter_map(near_miss).min().map(|(_, known)| known))
 }
 
 /// Abbreviations that mean a zone to people but name none (or several) in the database.
