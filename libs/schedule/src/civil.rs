@@ -1,6 +1,8 @@
 //! Days of the Gregorian calendar as numbers, counted from 1970-01-01. Owns nothing but arithmetic; knows no
 //! zones and no times of day.
 
+use chrono::{Datelike, NaiveDate};
+
 /// Seconds of a day without clock changes.
 pub(crate) const DAY: i64 = 86_400;
 
@@ -8,6 +10,9 @@ pub(crate) const DAY: i64 = 86_400;
 pub(crate) const SEARCH_FIRST: i32 = 1969;
 /// The last year that a search looks at, for the same reason in the east.
 pub(crate) const SEARCH_LAST: i32 = 2200;
+
+/// 1970-01-01, counted from the first day of year 1 as 1.
+const EPOCH_FROM_CE: i64 = 719_163;
 
 const BEFORE_MONTH: [i64; 12] = [0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334];
 
@@ -54,6 +59,16 @@ pub(crate) fn date(day: i64) -> (i32, u32, u32) {
     (year, month, day_of_month)
 }
 
+/// The number of a date.
+pub(crate) fn day_of(date: NaiveDate) -> i64 {
+    i64::from(date.num_days_from_ce()) - EPOCH_FROM_CE
+}
+
+/// The date of a number; none when it lies beyond all dates that chrono knows.
+pub(crate) fn date_of(day: i64) -> Option<NaiveDate> {
+    NaiveDate::from_num_days_from_ce_opt(i32::try_from(day + EPOCH_FROM_CE).ok()?)
+}
+
 /// The weekday of `day`, 0 is Sunday.
 pub(crate) fn weekday(day: i64) -> u32 {
     u32::try_from((day + 4).rem_euclid(7)).unwrap_or(0)
@@ -62,7 +77,6 @@ pub(crate) fn weekday(day: i64) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use chrono::{Datelike, NaiveDate};
 
     #[test]
     fn agrees_with_chrono_on_every_day_of_the_search() {
@@ -70,6 +84,7 @@ mod tests {
         let mut day = month_start(SEARCH_FIRST, 1);
         while date_there.year() <= SEARCH_LAST {
             assert_eq!(date(day), (date_there.year(), date_there.month(), date_there.day()));
+            assert_eq!((day_of(date_there), date_of(day)), (day, Some(date_there)));
             assert_eq!(weekday(day), date_there.weekday().num_days_from_sunday());
             if date_there.day() == 1 {
                 assert_eq!(month_start(date_there.year(), date_there.month()), day);

@@ -4,11 +4,14 @@
 //! (`the_sentence_names_the_days_that_come`).
 
 use crate::bits::{self, members};
+use crate::calendar::{Calendars, DateSet};
 use crate::days::Days;
 use crate::fields::{Fields, Years};
-use crate::local::Local;
+use crate::local::Named;
 use crate::schedule::{Kind, Schedule};
 use chrono::{DateTime, SecondsFormat};
+use model::policy::CalendarRule;
+use std::sync::Arc;
 
 const WEEKDAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 const MONTHS: [&str; 12] = [
@@ -33,24 +36,54 @@ const TIMES_MAX: u32 = 6;
 impl Schedule {
     /// What the schedule says, as a sentence without a full stop.
     pub fn describe(&self) -> String {
+        let mut sentence = self.says();
+        if let Some(calendars) = self.calendars() {
+            sentence.push_str(&exceptions(calendars));
+        }
+        sentence
+    }
+
+    fn says(&self) -> String {
         match &self.kind {
-            Kind::Every { anchor, step, .. } => {
-                let from = DateTime::from_timestamp(*anchor, 0).unwrap_or_default();
+            Kind::Every(every) => {
+                let from = DateTime::from_timestamp(every.anchor, 0).unwrap_or_default();
                 let from = from.to_rfc3339_opts(SecondsFormat::Secs, true);
-                format!("Every {}, counted from {from}", interval(*step))
+                format!("Every {}, counted from {from}", interval(every.step))
             }
             Kind::Wall { local, zone, .. } => {
                 let zone = zone.name();
-                match local.as_ref() {
-                    Local::Once(at) => {
+                match &local.named {
+                    Named::Once(at) => {
                         let at = DateTime::from_timestamp(*at, 0).unwrap_or_default();
                         format!("Once, on {}, {zone} time", at.format("%-d %B %Y at %H:%M:%S"))
                     }
-                    Local::Fields(fields) => format!("{}, {zone} time", sentence(fields)),
+                    Named::Fields(fields) => format!("{}, {zone} time", sentence(fields)),
                 }
             }
         }
     }
+}
+
+/// Which days are closed, and where their occurrences go.
+fn exceptions(calendars: &Calendars) -> String {
+    let days = |sets: &[Arc<DateSet>], conjunction: &str| {
+        let names: Vec<String> = sets.iter().map(|set| format!("{:?}", set.name())).collect();
+        let calendars = if names.len() == 1 { "calendar" } else { "calendars" };
+        format!("on days of the {calendars} {}", joined(&names, conjunction))
+    };
+    let mut text = String::new();
+    if !calendars.only.is_empty() {
+        text.push_str(&format!(", only {}", days(&calendars.only, "or")));
+    }
+    if !calendars.exclude.is_empty() {
+        text.push_str(&format!(", except {}", days(&calendars.exclude, "and")));
+    }
+    text.push_str(match calendars.rule {
+        CalendarRule::Skip => "",
+        CalendarRule::NextDay => ", moved to the next open day",
+        CalendarRule::PreviousDay => ", moved to the previous open day",
+    });
+    text
 }
 
 fn sentence(fields: &Fields) -> String {

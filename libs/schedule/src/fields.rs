@@ -102,7 +102,7 @@ impl Fields {
         }
     }
 
-    fn day_at_or_before(&self, upto: i64) -> Option<i64> {
+    pub(crate) fn day_at_or_before(&self, upto: i64) -> Option<i64> {
         let (mut year, mut month, mut day) = civil::date(upto);
         if year > SEARCH_LAST {
             (year, month, day) = (SEARCH_LAST, 12, 31);
@@ -126,7 +126,7 @@ impl Fields {
         }
     }
 
-    fn time_at_or_after(&self, time: u32) -> Option<u32> {
+    pub(crate) fn time_at_or_after(&self, time: u32) -> Option<u32> {
         let (hour, minute, second) = (time / 3_600, time / 60 % 60, time % 60);
         if self.hours >> hour & 1 == 1 {
             if self.minutes >> minute & 1 == 1
@@ -142,7 +142,7 @@ impl Fields {
         Some(hour * 3_600 + self.minutes.trailing_zeros() * 60 + self.seconds.trailing_zeros())
     }
 
-    fn time_at_or_before(&self, time: u32) -> Option<u32> {
+    pub(crate) fn time_at_or_before(&self, time: u32) -> Option<u32> {
         let (hour, minute, second) = (time / 3_600, time / 60 % 60, time % 60);
         if self.hours >> hour & 1 == 1 {
             if self.minutes >> minute & 1 == 1

@@ -5,12 +5,14 @@
 //! [`plan`] turns a definition, a cursor and the present moment into what the ticker performs. The planner, the
 //! watchdog, the preview and the console all ask this one source.
 //!
-//! Deliberately not here: how a missed occurrence is stored, and calendars of holidays.
+//! Deliberately not here: how a missed occurrence is stored, and where calendars come from.
 
 mod bits;
+mod calendar;
 mod civil;
 mod days;
 mod describe;
+mod every;
 mod fields;
 mod hash;
 mod local;
@@ -21,14 +23,17 @@ mod plan;
 mod schedule;
 mod spec;
 mod walk;
+mod way;
 mod zone;
 
+pub use calendar::{Calendars, Closed, DateSet, MOVE_DAYS_MAX};
 pub use misfire::Settled;
 pub use odd::Oddity;
 pub use parse::EXPRESSION_BYTES_MAX;
 pub use plan::{Definition, Missed, Occurrence, Plan, plan};
 pub use schedule::Schedule;
 pub use spec::{Spec, SpecError, SpecField};
+pub use way::Way;
 
 /// The version of the timezone database in use: `2026f`.
 pub fn tzdata_version() -> &'static str {

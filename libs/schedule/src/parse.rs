@@ -11,7 +11,7 @@ mod field;
 
 use crate::days::Days;
 use crate::fields::{Fields, Years};
-use crate::local::Local;
+use crate::local::Named;
 use field::{Kind, Part};
 
 /// Bytes of the longest expression.
@@ -23,7 +23,7 @@ pub(crate) enum Parsed<'a> {
     /// Local times.
     Local {
         /// Which.
-        local: Local,
+        local: Named,
         /// The zone that `@at` names itself.
         zone: Option<&'a str>,
     },
@@ -51,7 +51,7 @@ pub(crate) fn expression<'a>(text: &'a str, seed: &str) -> Result<Parsed<'a>, Ve
     if first.text.starts_with('@') {
         return shorthand(&words).map_err(|message| vec![message]);
     }
-    fields(&words, seed).map(|fields| Parsed::Local { local: Local::Fields(fields), zone: None })
+    fields(&words, seed).map(|fields| Parsed::Local { local: Named::Fields(fields), zone: None })
 }
 
 /// A word of the expression and the character position of its beginning.
@@ -143,7 +143,7 @@ fn shorthand<'a>(words: &[Word<'a>]) -> Result<Parsed<'a>, String> {
                 ));
             }
             let fields = fields(&self::words(known.1), "").map_err(|errors| errors.join("; "))?;
-            Ok(Parsed::Local { local: Local::Fields(fields), zone: None })
+            Ok(Parsed::Local { local: Named::Fields(fields), zone: None })
         }
     }
 }

@@ -4,12 +4,16 @@
 //! after its argument, [`Schedule::previous`] at or before it, and both walk the same instants
 //! (`forward_and_backward_agree`). Every answer takes bounded time, also when there is none.
 
+use crate::calendar::Calendars;
+use crate::every::Every;
 use crate::local::Local;
 use crate::parse::{self, Parsed};
 use crate::spec::{Spec, SpecError};
 use crate::walk::{self, Rules};
+use crate::way::Way;
 use crate::zone::{self, FIRST_INSTANT, LAST_INSTANT, Zone};
 use chrono::{DateTime, Utc};
+use model::policy::CalendarRule;
 use std::sync::Arc;
 
 /// When a job is due. Cheap to clone.
@@ -26,8 +30,8 @@ pub struct Schedule {
 pub(crate) enum Kind {
     /// Wall-clock times of a zone.
     Wall { local: Arc<Local>, zone: Arc<Zone>, rules: Rules },
-    /// `anchor` and each `step` seconds after it.
-    Every { anchor: i64, step: i64, zone: Arc<Zone> },
+    /// A steady interval.
+    Every(Every),
 }
 
 impl Schedule {
@@ -43,9 +47,12 @@ impl Schedule {
             }
         };
         let kind = match parsed {
-            Parsed::Every(step) => Kind::Every { anchor: spec.anchor.timestamp(), step, zone },
-            Parsed::Local { local, zone: named } => {
-                let zone = one_zone(zone, named).map_err(|error| vec![error])?;
+            Parsed::Every(step) => {
+                Kind::Every(Every { anchor: spec.anchor.timestamp(), step, zone, calendars: None })
+            }
+            Parsed::Local { local: named, zone: own } => {
+                let zone = one_zone(zone, own).map_err(|error| vec![error])?;
+                let local = Local { named, calendars: None };
                 let rules = Rules::new(spec.dst_gap, spec.dst_fold, local.is_elapsed());
                 Kind::Wall { local: Arc::new(local), zone, rules }
             }
@@ -70,6 +77,23 @@ impl Schedule {
             self.last = self.last.min(ends_at.timestamp());
         }
         self
+    }
+
+    /// The same schedule on the days that calendars leave open: an occurrence on a closed day does not happen, or
+    /// happens at the same local time of the nearest open day within [`MOVE_DAYS_MAX`](crate::MOVE_DAYS_MAX) days.
+    /// Calendars may close every day; the schedule is exhausted then, until one of them changes.
+    pub fn with_calendars(mut self, calendars: Calendars) -> Result<Self, SpecError> {
+        let rule = calendars.rule;
+        let calendars = (!calendars.is_empty()).then(|| Arc::new(calendars));
+        match &mut self.kind {
+            Kind::Wall { local, .. } => Arc::make_mut(local).calendars = calendars,
+            Kind::Every(_) if calendars.is_some() && rule != CalendarRule::Skip => {
+                let message = format!("@every keeps a steady interval, which {rule} would break: use SKIP");
+                return Err(SpecError::expression(message));
+            }
+            Kind::Every(every) => every.calendars = calendars,
+        }
+        Ok(self)
     }
 
     /// The first instant strictly after `after`; none when the schedule is exhausted.
@@ -111,7 +135,38 @@ impl Schedule {
 
     pub(crate) fn zone(&self) -> &Zone {
         match &self.kind {
-            Kind::Wall { zone, .. } | Kind::Every { zone, .. } => zone,
+            Kind::Wall { zone, .. } => zone,
+            Kind::Every(every) => &every.zone,
+        }
+    }
+
+    pub(crate) fn calendars(&self) -> Option<&Calendars> {
+        match &self.kind {
+            Kind::Wall { local, .. } => local.calendars.as_deref(),
+            Kind::Every(every) => every.calendars.as_deref(),
+        }
+    }
+
+    /// The same schedule with every day open.
+    pub(crate) fn without_calendars(&self) -> Self {
+        let mut every_day = self.clone();
+        match &mut every_day.kind {
+            Kind::Wall { local, .. } => Arc::make_mut(local).calendars = None,
+            Kind::Every(every) => every.calendars = None,
+        }
+        every_day
+    }
+
+    /// The first and the last second that count.
+    pub(crate) const fn bounds(&self) -> (i64, i64) {
+        (self.first, self.last)
+    }
+
+    /// The nearest instant in either way.
+    pub(crate) fn find(&self, t: i64, way: Way) -> Option<i64> {
+        match way {
+            Way::Forward => self.at_or_after(t),
+            Way::Backward => self.at_or_before(t),
         }
     }
 
@@ -122,8 +177,7 @@ impl Schedule {
         }
         let found = match &self.kind {
             Kind::Wall { local, zone, rules } => walk::at_or_after(local, zone, *rules, t)?,
-            Kind::Every { anchor, step, .. } if t <= *anchor => *anchor,
-            Kind::Every { anchor, step, .. } => anchor + (t - anchor + step - 1).div_euclid(*step) * step,
+            Kind::Every(every) => every.find(t, Way::Forward)?,
         };
         (found <= self.last).then_some(found)
     }
@@ -135,13 +189,7 @@ impl Schedule {
         }
         let found = match &self.kind {
             Kind::Wall { local, zone, rules } => walk::at_or_before(local, zone, *rules, t)?,
-            Kind::Every { anchor, step, .. } => {
-                let steps = (t - anchor).div_euclid(*step);
-                if steps < 0 {
-                    return None;
-                }
-                anchor + steps * step
-            }
+            Kind::Every(every) => every.find(t, Way::Backward)?,
         };
         (found >= self.first).then_some(found)
     }

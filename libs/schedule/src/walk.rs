@@ -9,6 +9,7 @@
 //! time exists at most twice, and the local ends of stretches rise.
 
 use crate::local::Local;
+use crate::way::Way;
 use crate::zone::Zone;
 use model::policy::{DstFold, DstGap};
 
@@ -121,6 +122,14 @@ pub(crate) fn at_or_before(local: &Local, zone: &Zone, rules: Rules, t: i64) -> 
         } else {
             upto = found;
         }
+    }
+}
+
+/// The nearest instant in either way.
+pub(crate) fn find(local: &Local, zone: &Zone, rules: Rules, t: i64, way: Way) -> Option<i64> {
+    match way {
+        Way::Forward => at_or_after(local, zone, rules, t),
+        Way::Backward => at_or_before(local, zone, rules, t),
     }
 }
 

@@ -13,6 +13,7 @@ mod tzif;
 pub(crate) use source::version;
 
 use crate::civil::DAY;
+use crate::way::Way;
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
@@ -111,6 +112,14 @@ impl Zone {
         match self.stretches.get(at + 1) {
             Some(next) => next.start + self.offset(at),
             None => i64::MAX,
+        }
+    }
+
+    /// The instant next to stretch `at` that lies beyond it; the end of time when there is none.
+    pub(crate) fn edge(&self, at: usize, way: Way) -> i64 {
+        match way {
+            Way::Forward => self.stretches.get(at + 1).map_or(i64::MAX, |next| next.start),
+            Way::Backward => self.start(at) - 1,
         }
     }
 

@@ -1,7 +1,7 @@
 //! `@at 2026-12-24T18:00:00 Europe/Berlin`: one wall-clock time, once.
 
 use super::{Parsed, Word, field::shown};
-use crate::local::Local;
+use crate::local::Named;
 use chrono::{Datelike, NaiveDateTime};
 
 const FORM: &str = "write it like 2026-12-24T18:00:00, with the zone behind it or in the timezone field";
@@ -32,7 +32,7 @@ pub(super) fn parse<'a>(arguments: &[Word<'a>]) -> Result<Parsed<'a>, String> {
         Ok(time) if !(1970..=2099).contains(&time.year()) => refuse("lies outside of the years 1970 to 2099"),
         // chrono reads second 60 as a leap second; clocks on walls have none.
         Ok(time) if !text.ends_with(":60") => {
-            Ok(Parsed::Local { local: Local::Once(time.and_utc().timestamp()), zone })
+            Ok(Parsed::Local { local: Named::Once(time.and_utc().timestamp()), zone })
         }
         _ => refuse("does not exist: check month, day, hour, minute and second"),
     }

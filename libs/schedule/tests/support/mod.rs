@@ -2,10 +2,13 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, dead_code)]
 
-use chrono::{DateTime, Utc};
-use escapement_schedule::{Schedule, Spec, SpecError};
-use model::policy::{DstFold, DstGap};
+pub mod scan;
+
+use chrono::{DateTime, NaiveDate, Utc};
+use escapement_schedule::{Calendars, DateSet, Schedule, Spec, SpecError};
+use model::policy::{CalendarRule, DstFold, DstGap};
 use proptest::prelude::*;
+use std::sync::Arc;
 
 /// Zones with every kind of clock change: north and south, half an hour and two hours, at midnight, across a
 /// date line, with a footer rule of negative or more than 24 hours, moved by a calendar of its own, and without any.
@@ -84,6 +87,17 @@ pub fn parse(when: &str, zone: &str, gap: DstGap, fold: DstFold) -> Result<Sched
 /// A schedule with the default rules.
 pub fn schedule(when: &str, zone: &str) -> Schedule {
     parse(when, zone, DstGap::RunAfter, DstFold::First).unwrap_or_else(|errors| panic!("{when}: {errors:?}"))
+}
+
+/// A set of dates written like 2026-12-25.
+pub fn dates(name: &str, texts: &[&str]) -> Arc<DateSet> {
+    let dates = texts.iter().map(|text| text.parse::<NaiveDate>().expect(text));
+    Arc::new(DateSet::new(name, dates))
+}
+
+/// Calendars that close the days of one set.
+pub fn except(set: Arc<DateSet>, rule: CalendarRule) -> Calendars {
+    Calendars { exclude: vec![set], only: Vec::new(), rule }
 }
 
 /// Every error's message, for the expression in UTC.
