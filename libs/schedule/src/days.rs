@@ -35,14 +35,19 @@ pub(crate) struct Special {
 impl Days {
     /// The days of a month of `length` days that begins on weekday `first`.
     pub(crate) fn mask(&self, first: u32, length: u32) -> u32 {
-        let all = month_mask(length);
+        let (of_month, of_week) = self.masks(first, length);
+        month_mask(length) & if self.either { of_month | of_week } else { of_month & of_week }
+    }
+
+    /// What each of both fields names.
+    pub(crate) fn masks(&self, first: u32, length: u32) -> (u32, u32) {
         let mut of_month = self.of_month;
         let mut of_week = spread(self.of_week, first);
         if let Some(special) = &self.special {
             of_month |= special.of_month(first, length);
             of_week |= special.of_week(first, length);
         }
-        all & if self.either { of_month | of_week } else { of_month & of_week }
+        (of_month, of_week)
     }
 }
 

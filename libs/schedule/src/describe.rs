@@ -6,15 +6,16 @@
 use crate::bits::{self, members};
 use crate::calendar::{Calendars, DateSet};
 use crate::days::Days;
-use crate::fields::{Fields, Years};
+use crate::fields::Fields;
 use crate::local::Named;
 use crate::schedule::{Kind, Schedule};
 use chrono::{DateTime, SecondsFormat};
 use model::policy::CalendarRule;
 use std::sync::Arc;
 
-const WEEKDAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
-const MONTHS: [&str; 12] = [
+pub(crate) const WEEKDAYS: [&str; 7] =
+    ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
+pub(crate) const MONTHS: [&str; 12] = [
     "January",
     "February",
     "March",
@@ -99,8 +100,8 @@ fn sentence(fields: &Fields) -> String {
         let months = list(fields.months, |month| MONTHS[month as usize - 1].to_owned());
         sentence.push_str(&format!(" in {months}"));
     }
-    if let Years(Some(years)) = &fields.years {
-        let years = members_of(years.as_slice()).map(|bit| (1970 + bit).to_string()).collect::<Vec<_>>();
+    let years: Vec<String> = fields.years.members().map(|year| year.to_string()).collect();
+    if !years.is_empty() {
         sentence.push_str(&format!(" of {}", joined(&years, "and")));
     }
     sentence
@@ -213,10 +214,6 @@ fn of_week(days: &Days) -> String {
     joined(&parts, "and")
 }
 
-fn members_of(words: &[u64]) -> impl Iterator<Item = u32> + '_ {
-    (0_u32..).zip(words).flat_map(|(word, set)| members(*set).map(move |bit| word * 64 + bit))
-}
-
 fn list(set: u64, name: impl Fn(u32) -> String) -> String {
     runs(&members(set).map(|value| (value, name(value))).collect::<Vec<_>>())
 }
@@ -242,7 +239,8 @@ fn joined(parts: &[String], conjunction: &str) -> String {
     }
 }
 
-fn interval(seconds: i64) -> String {
+/// `1 hour and 30 minutes`.
+pub(crate) fn interval(seconds: i64) -> String {
     let mut rest = seconds;
     let mut parts = Vec::new();
     for (name, unit) in [("day", 86_400), ("hour", 3_600), ("minute", 60), ("second", 1)] {

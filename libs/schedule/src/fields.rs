@@ -38,6 +38,18 @@ impl Years {
         })
     }
 
+    pub(crate) fn has(&self, year: i32) -> bool {
+        self.at_least(year) == Some(year)
+    }
+
+    /// The years that are named; none when every year is.
+    pub(crate) fn members(&self) -> impl Iterator<Item = u32> {
+        let words = self.0.iter().flat_map(|set| set.iter());
+        (0_u32..)
+            .zip(words)
+            .flat_map(|(word, set)| bits::members(*set).map(move |bit| 1970 + word * 64 + bit))
+    }
+
     fn at_most(&self, year: i32) -> Option<i32> {
         let Some(set) = &self.0 else { return (year >= SEARCH_FIRST).then_some(year) };
         let upto = u32::try_from(year - 1970).ok()?.min(191);

@@ -62,6 +62,7 @@ impl Schedule {
     }
 }
 
-fn wall(local: i64) -> NaiveDateTime {
+/// A local time as chrono has it.
+pub(crate) fn wall(local: i64) -> NaiveDateTime {
     DateTime::UNIX_EPOCH.naive_utc() + TimeDelta::seconds(local)
 }

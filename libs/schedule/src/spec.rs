@@ -27,6 +27,8 @@ pub enum SpecField {
     Expression,
     /// [`Spec::timezone`].
     Timezone,
+    /// The calendars that the job names.
+    Calendars,
 }
 
 /// One thing wrong with a [`Spec`].
@@ -42,6 +44,10 @@ pub struct SpecError {
 impl SpecError {
     pub(crate) fn expression(message: impl Into<String>) -> Self {
         Self { field: SpecField::Expression, message: message.into() }
+    }
+
+    pub(crate) fn calendars(message: impl Into<String>) -> Self {
+        Self { field: SpecField::Calendars, message: message.into() }
     }
 
     pub(crate) fn timezone(message: impl Into<String>) -> Self {
