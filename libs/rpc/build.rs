@@ -3,11 +3,13 @@
 
 use std::path::PathBuf;
 
-const FILES: [&str; 6] = [
+const FILES: [&str; 8] = [
     "escapement/v1/apply.proto",
+    "escapement/v1/calendar.proto",
     "escapement/v1/channel.proto",
     "escapement/v1/job.proto",
     "escapement/v1/run.proto",
+    "escapement/v1/schedule.proto",
     "escapement/v1/status.proto",
     "escapement/v1/worker.proto",
 ];

@@ -31,8 +31,19 @@ pub struct Stored {
     pub definition: Definition,
     /// Why the planner can't use it, if it can't.
     pub broken: Option<String>,
+    /// Set while it is paused.
+    pub paused: Option<Paused>,
     /// The cell's clock when it was read.
     pub seen_at: DateTime<Utc>,
+}
+
+/// A pause that goes on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Paused {
+    /// Since when.
+    pub since: DateTime<Utc>,
+    /// Why, for people; may be empty.
+    pub reason: String,
 }
 
 /// The job of `tenant` with this id (deleted ones too) or else with this name (deleted ones not).
@@ -90,6 +101,10 @@ pub(crate) fn read(row: &Row) -> Result<Stored, StoreError> {
         name: row.get("name"),
         definition: definition.0,
         broken: row.get("broken"),
+        paused: row.get::<_, Option<DateTime<Utc>>>("paused_at").map(|since| Paused {
+            since,
+            reason: row.get::<_, Option<String>>("pause_reason").unwrap_or_default(),
+        }),
         seen_at: row.get("seen_at"),
     })
 }

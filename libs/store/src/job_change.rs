@@ -9,7 +9,8 @@
 //! [`change`].
 
 use crate::job::{self, Stored};
-use crate::job_revision::{self, Action, Revision};
+pub use crate::job_revision::Action;
+use crate::job_revision::{self, Revision};
 use crate::run_end::{self, Attempt, End};
 use crate::{StoreError, Transaction, sql};
 use chrono::{DateTime, Utc};
@@ -105,9 +106,14 @@ pub async fn create(
     tx.execute(sql!("job_change/insert_jobs.sql"), &[&tenant.0, &at, &id, &name, &definition]).await?;
     let revisions: Vec<_> = jobs
         .iter()
-        .map(|job| Revision { job: job.id, generation: Generation::FIRST, definition: job.definition })
+        .map(|job| Revision {
+            job: job.id,
+            generation: Generation::FIRST,
+            definition: job.definition,
+            paused: false,
+        })
         .collect();
-    job_revision::insert(tx, at, author, Action::Created, &revisions).await?;
+    job_revision::insert(tx, at, author, Action::Created, None, &revisions).await?;
     tx.execute(sql!("job_change/insert_cursors.sql"), &[&id, &first, &judge_at]).await.map(drop)
 }
 
@@ -126,10 +132,12 @@ pub struct Change<'a> {
     pub first: Option<DateTime<Utc>>,
     /// Whether what is planned is planned anew.
     pub replans: bool,
+    /// The job is paused, and stays so.
+    pub paused: bool,
 }
 
-/// Puts definitions in force for instants after `at`, and returns the planned runs that were taken back. The jobs are
-/// [`lock`]ed.
+/// Puts definitions in force for instants after `at`, because their owner changed them ([`Action::Changed`]) or a
+/// calendar did ([`Action::Calendar`]), and returns the planned runs that were taken back. The jobs are [`lock`]ed.
 ///
 /// # Errors
 /// As [`create`].
@@ -137,6 +145,7 @@ pub async fn change(
     tx: &Transaction<'_>,
     at: DateTime<Utc>,
     author: &str,
+    action: Action,
     changes: &[Change<'_>],
 ) -> Result<Vec<RunKey>, StoreError> {
     if changes.is_empty() {
@@ -157,9 +166,10 @@ pub async fn change(
             job: change.job,
             generation: change.generation,
             definition: change.definition,
+            paused: change.paused,
         })
         .collect();
-    job_revision::insert(tx, at, author, Action::Changed, &revisions).await?;
+    job_revision::insert(tx, at, author, action, None, &revisions).await?;
     let replanned: Vec<_> = changes.iter().filter(|change| change.replans).map(|change| change.job).collect();
     take_back(tx, at, &replanned).await
 }
@@ -188,8 +198,8 @@ pub async fn delete(
     tx.execute(sql!("job_change/retire_cursors.sql"), &[&at, &id, &generation.0]).await?;
     let backlog = tx.query(sql!("job_change/remove_backlog.sql"), &[&id]).await?;
     tx.execute(sql!("job_change/mark_deleted.sql"), &[&at, &id, &generation.0]).await?;
-    let revision = Revision { job: job.id, generation, definition: &job.definition };
-    job_revision::insert(tx, at, author, Action::Deleted, &[revision]).await?;
+    let revision = Revision { job: job.id, generation, definition: &job.definition, paused: false };
+    job_revision::insert(tx, at, author, Action::Deleted, None, &[revision]).await?;
     let removed = take_back(tx, at, &[job.id]).await?;
     // A retry that a claim takes from here on is not ended: the end names attempt and token.
     let waiting = tx.query(sql!("job_change/waiting.sql"), &[&id]).await?;

@@ -39,6 +39,10 @@ pub struct Revision {
     pub in_force_from: DateTime<Utc>,
     /// The job was deleted by it.
     pub deleted: bool,
+    /// The job is paused while it is in force.
+    pub paused: bool,
+    /// It ends a pause, and what was due in the pause is missed.
+    pub catches_up: bool,
     /// The definition, or why this version can't read it.
     pub definition: Result<Definition, String>,
 }
@@ -108,6 +112,8 @@ fn revision(row: &Row) -> Revision {
         generation: Generation(row.get("generation")),
         in_force_from: row.get("in_force_from"),
         deleted: row.get("deleted"),
+        paused: row.get("paused"),
+        catches_up: row.get("catches_up"),
         definition: serde_json::from_value(row.get("definition")).map_err(|error| error.to_string()),
     }
 }

@@ -16,6 +16,15 @@ pub enum Action {
     Changed,
     /// Nothing is due after it.
     Deleted,
+    /// Nothing is planned or handed out after it.
+    Paused,
+    /// It ends a pause; with `catches_up`, the pause counts as an outage.
+    Resumed {
+        /// What was due in the pause follows the misfire policy.
+        catches_up: bool,
+    },
+    /// A calendar that it names has other dates.
+    Calendar,
 }
 
 impl Action {
@@ -25,6 +34,9 @@ impl Action {
             Self::Created => "CREATED",
             Self::Changed => "CHANGED",
             Self::Deleted => "DELETED",
+            Self::Paused => "PAUSED",
+            Self::Resumed { .. } => "RESUMED",
+            Self::Calendar => "CALENDAR",
         }
     }
 }
@@ -35,23 +47,30 @@ pub(crate) struct Revision<'a> {
     pub job: JobId,
     pub generation: Generation,
     pub definition: &'a Definition,
+    pub paused: bool,
 }
 
-/// Records revisions that are in force from `at`, exclusive.
+/// Records revisions that are in force from `at`, exclusive, and the author's reason.
 pub(crate) async fn insert(
     tx: &Transaction<'_>,
     at: DateTime<Utc>,
     author: &str,
     action: Action,
+    reason: Option<&str>,
     revisions: &[Revision<'_>],
 ) -> Result<(), StoreError> {
     let job: Vec<_> = revisions.iter().map(|revision| revision.job.0).collect();
     let generation: Vec<_> = revisions.iter().map(|revision| revision.generation.0).collect();
     let definition: Vec<_> = revisions.iter().map(|revision| Json(revision.definition)).collect();
+    let paused: Vec<_> = revisions.iter().map(|revision| revision.paused).collect();
+    let catches_up = action == Action::Resumed { catches_up: true };
     let action = action.as_str();
-    tx.execute(sql!("job_revision/insert.sql"), &[&at, &author, &action, &job, &generation, &definition])
-        .await
-        .map(drop)
+    tx.execute(
+        sql!("job_revision/insert.sql"),
+        &[&at, &author, &action, &job, &generation, &definition, &paused, &catches_up, &reason],
+    )
+    .await
+    .map(drop)
 }
 
 /// The definitions of these generations; a missing one does not exist.

@@ -2,8 +2,9 @@
 //!
 //! Invariants that every caller may rely on: each write made on someone's behalf is fenced or matched by attempt
 //! and token, and says in its `#[must_use]` answer whether it applied; locks are taken in the order
-//! fence, ledger_floor, epoch, job_cursor, watch_cursor, catch_up, job, tenant, worker_session, run_queue,
-//! run_lease, run, and within a table by primary key; all SQL takes the time from `esc_now()`.
+//! idempotency_key, fence, ledger_floor, epoch, job_cursor, watch_cursor, catch_up, job, calendar, tenant, worker_session,
+//! run_queue, run_lease, run_parked, run, catch_up_pace, and within a table by primary key; all SQL takes the time from
+//! `esc_now()`.
 //!
 //! What it does not do: decide. Decisions are pure functions in `model` and `schedule`; where a statement must
 //! decide while it holds its locks, its header says which function it mirrors.
@@ -17,6 +18,7 @@ pub mod alert_channel;
 pub mod alert_delivery;
 pub mod api_token;
 pub mod audit;
+pub mod calendar;
 pub mod catch_up;
 pub mod clock;
 pub mod dispatcher;

@@ -4,6 +4,7 @@ use crate::fence::Term;
 use crate::{StoreError, Transaction, sql};
 use chrono::{DateTime, Utc};
 use model::ids::{Generation, RunKey, TenantId};
+use model::policy::OverlapPolicy;
 use model::run::Origin;
 
 /// A run to be planned.
@@ -25,8 +26,8 @@ pub struct New<'a> {
     pub queue: &'a str,
     /// Smaller is sooner.
     pub priority: i16,
-    /// No other run of its job may be open beside it.
-    pub exclusive: bool,
+    /// What becomes of it when it meets an open run of its job.
+    pub overlap: OverlapPolicy,
 }
 
 /// How a run waits to be handed out.
@@ -77,7 +78,7 @@ pub async fn insert(
                 &columns.priority,
                 &columns.origin,
                 &columns.late,
-                &columns.exclusive,
+                &columns.overlap,
                 &columns.queue,
                 &term.revision,
                 &traceparent.map(str::as_bytes),
@@ -102,7 +103,7 @@ struct Columns<'a> {
     priority: Vec<i16>,
     origin: Vec<&'static str>,
     late: Vec<bool>,
-    exclusive: Vec<bool>,
+    overlap: Vec<&'static str>,
     queue: Vec<&'a str>,
 }
 
@@ -120,7 +121,7 @@ impl<'a> Columns<'a> {
             columns.priority.push(run.priority);
             columns.origin.push(run.origin.as_str());
             columns.late.push(run.release.is_some_and(|release| release.late));
-            columns.exclusive.push(run.exclusive);
+            columns.overlap.push(run.overlap.as_str());
             columns.queue.push(run.queue);
         }
         columns

@@ -67,6 +67,8 @@ pub struct Revision {
     pub in_force_from: DateTime<Utc>,
     /// The job was deleted by it.
     pub deleted: bool,
+    /// The job is paused while it is in force.
+    pub paused: bool,
     /// The definition, or why this version can't read it.
     pub definition: Result<Definition, String>,
 }
@@ -153,6 +155,7 @@ fn revision(row: &Row) -> Revision {
     Revision {
         in_force_from: row.get("in_force_from"),
         deleted: row.get("deleted"),
+        paused: row.get("paused"),
         definition: serde_json::from_value(row.get("definition")).map_err(|error| error.to_string()),
     }
 }

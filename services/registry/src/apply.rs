@@ -20,6 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use store::alert_channel::{self, Channel};
 use store::audit::Event;
 use store::job::{self, Stored};
+use store::job_change::Action;
 use store::{Store, Transaction, job_change};
 use tonic::{Request, Response, Status};
 
@@ -244,7 +245,7 @@ async fn write_jobs(
         changes.push(change);
         results.push(applied("Job", &job.name, Changed::Changed));
     }
-    job_change::change(tx, at, &caller.token_name, &changes).await?;
+    job_change::change(tx, at, &caller.token_name, Action::Changed, &changes).await?;
     let created = job_change::create(tx, caller.tenant_id, at, &caller.token_name, &new).await;
     created.map_err(|error| overtaken(error, job_change::NAME_TAKEN))?;
     Ok(results)
@@ -278,6 +279,7 @@ pub fn change<'a>(
             definition: &written.definition,
             first,
             replans,
+            paused: stored.paused.is_some(),
         }),
     }
 }
@@ -310,7 +312,12 @@ mod tests {
             ..v1::Job::default()
         };
         let jobs = vec![job("a", "* * * * *"), job("a", "* * * * *"), job("b", "61 * * * *")];
-        let set = Set::read(v1::ApplyRequest { jobs, channels: vec![v1::Channel::default()] }).ok();
+        let set = Set::read(v1::ApplyRequest {
+            jobs,
+            channels: vec![v1::Channel::default()],
+            ..v1::ApplyRequest::default()
+        })
+        .ok();
         let set = set.expect("not too large");
         let errors = set.errors_with(&BTreeSet::new());
         let fields: Vec<_> = errors.iter().map(|error| error.field.as_str()).collect();
@@ -329,7 +336,8 @@ mod tests {
     #[test]
     fn a_set_that_is_too_large_is_refused_unread() {
         let jobs = vec![v1::Job::default(); JOBS_MAX + 1];
-        let errors = Set::read(v1::ApplyRequest { jobs, channels: Vec::new() }).err().expect("too large");
+        let errors =
+            Set::read(v1::ApplyRequest { jobs, ..v1::ApplyRequest::default() }).err().expect("too large");
         assert_eq!(errors[0].field, "jobs");
     }
 }

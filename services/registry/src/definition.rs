@@ -39,6 +39,7 @@ fn further_errors(written: &Written) -> Vec<FieldError> {
             let field = match error.field {
                 SpecField::Expression => "schedule",
                 SpecField::Timezone => "timezone",
+                SpecField::Calendars => "calendars",
             };
             FieldError::new(field, error.message)
         }));
@@ -131,6 +132,7 @@ pub fn message(job: &Stored) -> v1::Job {
         updated_at: job.updated_at,
         next_fire_at,
         broken: job.broken.clone(),
+        paused: job.paused.as_ref().map(|paused| (paused.since, paused.reason.clone())),
     };
     rpc::convert::job::write(&job.definition, facts)
 }

@@ -74,6 +74,29 @@ impl JobService for Registry {
         );
         Ok(Response::new(()))
     }
+
+    async fn pause_job(&self, _: Request<v1::PauseJobRequest>) -> Result<Response<v1::Job>, Status> {
+        Err(Status::unimplemented("not available yet"))
+    }
+
+    async fn resume_job(&self, _: Request<v1::ResumeJobRequest>) -> Result<Response<v1::Job>, Status> {
+        Err(Status::unimplemented("not available yet"))
+    }
+
+    async fn trigger_job(&self, _: Request<v1::TriggerJobRequest>) -> Result<Response<v1::JobRun>, Status> {
+        Err(Status::unimplemented("not available yet"))
+    }
+
+    async fn backfill_job(
+        &self,
+        _: Request<v1::BackfillJobRequest>,
+    ) -> Result<Response<v1::BackfillJobResponse>, Status> {
+        Err(Status::unimplemented("not available yet"))
+    }
+
+    async fn why_job(&self, _: Request<v1::WhyJobRequest>) -> Result<Response<v1::WhyJobResponse>, Status> {
+        Err(Status::unimplemented("not available yet"))
+    }
 }
 
 fn given(job: Option<v1::Job>) -> Result<v1::Job, Failure> {
@@ -141,6 +164,7 @@ async fn create(
         name: written.name.clone(),
         definition: written.definition.clone(),
         broken: None,
+        paused: None,
         seen_at: at,
     })
 }
@@ -165,7 +189,8 @@ async fn update(
     }
     let Some(change) = apply::change(&job, written, locked.at) else { return Ok(job) };
     let generation = change.generation;
-    let changed = job_change::change(&tx, locked.at, &caller.token_name, &[change]).await;
+    let changed =
+        job_change::change(&tx, locked.at, &caller.token_name, job_change::Action::Changed, &[change]).await;
     changed.map_err(|error| name_taken(error, &written.name))?;
     let event = audit::job_changed(&job, written, generation);
     store::audit::record(&tx, caller.tenant_id, &caller.token_name, &[event]).await?;

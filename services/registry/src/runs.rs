@@ -35,6 +35,14 @@ impl RunService for Registry {
         let caller = Caller::of(&request, Role::Viewer)?.clone();
         Ok(Response::new(get(&self.store, &caller, &request.into_inner()).await?))
     }
+
+    async fn cancel_run(&self, _: Request<v1::CancelRunRequest>) -> Result<Response<v1::JobRun>, Status> {
+        Err(Status::unimplemented("not available yet"))
+    }
+
+    async fn rerun_run(&self, _: Request<v1::RerunRunRequest>) -> Result<Response<v1::JobRun>, Status> {
+        Err(Status::unimplemented("not available yet"))
+    }
 }
 
 async fn list(

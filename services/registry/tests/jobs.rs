@@ -137,8 +137,9 @@ async fn an_update_without_a_name_keeps_the_one_that_the_job_has_by_then() {
         definition: &stored.definition,
         first: None,
         replans: false,
+        paused: false,
     };
-    job_change::change(&tx, locked.at, "test", &[renamed]).await.unwrap();
+    job_change::change(&tx, locked.at, "test", job_change::Action::Changed, &[renamed]).await.unwrap();
     let changed = with(job(""), json!({ "schedule": "0 10 * * *" }));
     let renaming = async {
         let waits = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";

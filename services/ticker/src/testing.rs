@@ -20,11 +20,15 @@ pub fn each_second(misfire: MisfirePolicy) -> Definition {
         timezone: "UTC".to_owned(),
         dst_gap: DstGap::RunAfter,
         dst_fold: DstFold::First,
+        starts_at: None,
+        ends_at: None,
+        calendars: model::calendar::Calendars::default(),
         misfire: Misfire {
             policy: misfire,
             grace: Duration::from_secs(10),
             catch_up_limit: 30,
             catch_up_window: Duration::from_secs(7 * 86_400),
+            catch_up_per_second: 10,
         },
         overlap: OverlapPolicy::Forbid,
         max_runtime: Duration::from_secs(60),
@@ -54,6 +58,8 @@ pub fn revision(generation: i64, from: i64, definition: Definition) -> Revision 
         generation: Generation(generation),
         in_force_from: second(from),
         deleted: false,
+        paused: false,
+        catches_up: false,
         definition: Ok(definition),
     }
 }

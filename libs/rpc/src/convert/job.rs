@@ -3,9 +3,10 @@
 use super::{time, work};
 use crate::v1;
 use chrono::{DateTime, Utc};
+use model::calendar::{CalendarVersion, Calendars};
 use model::ids::{Generation, JobId};
 use model::job::{Alert, Definition, Handler, Misfire, Retry, Work, defaults};
-use model::policy::{DstFold, DstGap, MisfirePolicy, OverlapPolicy};
+use model::policy::{CalendarRule, DstFold, DstGap, MisfirePolicy, OverlapPolicy};
 use model::validate::{self, FieldError};
 use prost_types::Duration as ProtoDuration;
 use std::time::Duration;
@@ -67,6 +68,9 @@ fn definition(job: &v1::Job, errors: &mut Vec<FieldError>) -> Definition {
             .named("dstGap", job.dst_gap(), job.dst_gap, DstGap::RunAfter, |rule| rule.as_str_name()),
         dst_fold: fields
             .named("dstFold", job.dst_fold(), job.dst_fold, DstFold::First, |rule| rule.as_str_name()),
+        starts_at: fields.instant("startsAt", job.starts_at.as_ref()),
+        ends_at: fields.instant("endsAt", job.ends_at.as_ref()),
+        calendars: calendars(job.calendars.as_ref().unwrap_or(&v1::JobCalendars::default()), &mut fields),
         misfire: misfire(job.misfire.as_ref().unwrap_or(&v1::Misfire::default()), &mut fields),
         overlap: fields.named("overlap", job.overlap(), job.overlap, OverlapPolicy::Forbid, |policy| {
             policy.as_str_name()
@@ -81,6 +85,24 @@ fn definition(job: &v1::Job, errors: &mut Vec<FieldError>) -> Definition {
         run: fields
             .keep(work::read("run", job.run.as_ref()))
             .unwrap_or_else(|| Work::Handler(Handler { name: "missing".to_owned(), payload: String::new() })),
+    }
+}
+
+/// Calendars by name; which version of them applies is known when they are stored.
+fn calendars(calendars: &v1::JobCalendars, fields: &mut Fields<'_>) -> Calendars {
+    let named = |names: &[String]| {
+        names.iter().map(|name| CalendarVersion { name: name.clone(), version: 0 }).collect()
+    };
+    Calendars {
+        exclude: named(&calendars.exclude),
+        only: named(&calendars.only),
+        rule: fields.named(
+            "calendars.rule",
+            calendars.rule(),
+            calendars.rule,
+            CalendarRule::default(),
+            |rule| rule.as_str_name(),
+        ),
     }
 }
 
@@ -103,6 +125,11 @@ fn misfire(misfire: &v1::Misfire, fields: &mut Fields<'_>) -> Misfire {
             "misfire.catchUpWindow",
             misfire.catch_up_window.as_ref(),
             defaults::CATCH_UP_WINDOW,
+        ),
+        catch_up_per_second: fields.count(
+            "misfire.catchUpPerSecond",
+            misfire.catch_up_per_second,
+            defaults::CATCH_UP_PER_SECOND,
         ),
     }
 }
@@ -163,6 +190,10 @@ impl Fields<'_> {
         })
     }
 
+    fn instant(&mut self, field: &str, value: Option<&prost_types::Timestamp>) -> Option<DateTime<Utc>> {
+        value.and_then(|value| self.keep(time::instant(field, Some(value))))
+    }
+
     fn duration(&mut self, field: &str, value: Option<&ProtoDuration>, default: Duration) -> Duration {
         value.and_then(|value| self.keep(time::duration_of(field, value))).unwrap_or(default)
     }
@@ -198,6 +229,8 @@ pub struct Facts {
     pub next_fire_at: Option<DateTime<Utc>>,
     /// Why it can't be planned, if it can't.
     pub broken: Option<String>,
+    /// Since when it is paused, and why, if it is.
+    pub paused: Option<(DateTime<Utc>, String)>,
 }
 
 /// A stored job as a message.
@@ -214,6 +247,7 @@ pub fn write(definition: &Definition, facts: Facts) -> v1::Job {
             grace: Some(time::duration(definition.misfire.grace)),
             catch_up_limit: i32::try_from(definition.misfire.catch_up_limit).unwrap_or(i32::MAX),
             catch_up_window: Some(time::duration(definition.misfire.catch_up_window)),
+            catch_up_per_second: i32::try_from(definition.misfire.catch_up_per_second).unwrap_or(i32::MAX),
         }),
         overlap: number(v1::overlap::Policy::from_str_name(definition.overlap.as_str())),
         max_runtime: Some(time::duration(definition.max_runtime)),
@@ -238,6 +272,21 @@ pub fn write(definition: &Definition, facts: Facts) -> v1::Job {
         update_time: Some(time::timestamp(facts.updated_at)),
         next_fire_time: facts.next_fire_at.map(time::timestamp),
         broken: facts.broken.unwrap_or_default(),
+        starts_at: definition.starts_at.map(time::timestamp),
+        ends_at: definition.ends_at.map(time::timestamp),
+        calendars: (!definition.calendars.is_empty()).then(|| written_calendars(&definition.calendars)),
+        paused: facts.paused.is_some(),
+        pause_time: facts.paused.as_ref().map(|(since, _)| time::timestamp(*since)),
+        pause_reason: facts.paused.map(|(_, reason)| reason).unwrap_or_default(),
+    }
+}
+
+fn written_calendars(calendars: &Calendars) -> v1::JobCalendars {
+    let names = |versions: &[CalendarVersion]| versions.iter().map(|version| version.name.clone()).collect();
+    v1::JobCalendars {
+        exclude: names(&calendars.exclude),
+        only: names(&calendars.only),
+        rule: number(v1::job_calendars::Rule::from_str_name(calendars.rule.as_str())),
     }
 }
 

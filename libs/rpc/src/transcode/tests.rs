@@ -45,6 +45,39 @@ impl JobService for Arc<Canned> {
     async fn delete_job(&self, _: tonic::Request<v1::DeleteJobRequest>) -> Answer<()> {
         Ok(tonic::Response::new(()))
     }
+
+    async fn pause_job(&self, request: tonic::Request<v1::PauseJobRequest>) -> Answer<v1::Job> {
+        let request = request.into_inner();
+        Ok(tonic::Response::new(v1::Job {
+            name: request.job,
+            pause_reason: request.reason,
+            ..v1::Job::default()
+        }))
+    }
+
+    async fn resume_job(&self, _: tonic::Request<v1::ResumeJobRequest>) -> Answer<v1::Job> {
+        Err(Status::unimplemented("resume_job"))
+    }
+
+    async fn trigger_job(&self, _: tonic::Request<v1::TriggerJobRequest>) -> Answer<v1::JobRun> {
+        Err(Status::unimplemented("trigger_job"))
+    }
+
+    async fn backfill_job(
+        &self,
+        _: tonic::Request<v1::BackfillJobRequest>,
+    ) -> Answer<v1::BackfillJobResponse> {
+        Err(Status::unimplemented("backfill_job"))
+    }
+
+    async fn why_job(&self, request: tonic::Request<v1::WhyJobRequest>) -> Answer<v1::WhyJobResponse> {
+        let request = request.into_inner();
+        Ok(tonic::Response::new(v1::WhyJobResponse {
+            job_name: request.job,
+            explanation: request.time,
+            ..v1::WhyJobResponse::default()
+        }))
+    }
 }
 
 /// Knows the tokens `editor` and `viewer`.
@@ -190,4 +223,13 @@ async fn nothing_is_answered_without_a_token_that_suffices() {
 #[tokio::test]
 async fn a_service_that_is_not_served_is_not_available() {
     assert_eq!(ask(request("GET", "/v1/status", "")).await.status, 501);
+}
+
+#[tokio::test]
+async fn a_verb_after_a_variable_names_the_method() {
+    let paused = ask(request("POST", "/v1/jobs/a.b:pause", r#"{"reason": "patching"}"#)).await;
+    assert_eq!((paused.status, &paused.json["name"]), (200, &json!("a.b")));
+    assert_eq!(paused.json["pauseReason"], "patching");
+    let why = ask(request("GET", "/v1/jobs/a:why?time=2026-11-29T09:00:00Z", "")).await;
+    assert_eq!((why.status, &why.json["explanation"]), (200, &json!("2026-11-29T09:00:00Z")));
 }

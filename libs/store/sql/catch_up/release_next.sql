@@ -18,10 +18,12 @@ WITH backlog AS MATERIALIZED (
         ORDER BY r.scheduled_for LIMIT 1
     ) n ON true
 ), queued AS (
-    INSERT INTO run_queue (job_id, tenant_id, scheduled_for, due_at, start_by, generation, priority, origin, exclusive, queue)
+    INSERT INTO run_queue (job_id, tenant_id, scheduled_for, due_at, start_by, generation, priority, origin, exclusive,
+                           overlap, queue)
     SELECT n.job_id, n.tenant_id, n.scheduled_for, greatest(n.scheduled_for, esc_now()), NULL, n.generation,
            (v.definition ->> 'priority')::smallint,
-           CASE n.origin WHEN 'SCHEDULE' THEN 'CATCH_UP' ELSE n.origin END, true, v.definition ->> 'queue'
+           CASE n.origin WHEN 'SCHEDULE' THEN 'CATCH_UP' ELSE n.origin END, true,
+           (v.definition ->> 'overlap')::run_overlap, v.definition ->> 'queue'
     FROM next n JOIN job_revision v ON v.job_id = n.job_id AND v.generation = n.generation
     ORDER BY n.job_id
     ON CONFLICT DO NOTHING

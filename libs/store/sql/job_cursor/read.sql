@@ -2,7 +2,7 @@
 -- generation $2 (NULL: none) of the same place on if that is lower, in order. A row for each revision; none for a job
 -- whose generation is not its cursor's: it is left for the next batch.
 SELECT c.job_id, c.next_fire_at, c.broken, j.tenant_id, j.name, j.created_at,
-       r.generation, r.in_force_from, r.action = 'DELETED' AS deleted, r.definition
+       r.generation, r.in_force_from, r.action = 'DELETED' AS deleted, r.paused, r.catches_up, r.definition
 FROM unnest($1::uuid[], $2::bigint[]) AS k(job_id, generation)
 JOIN job_cursor c ON c.job_id = k.job_id
 JOIN job j ON j.id = c.job_id AND j.generation = c.generation

@@ -1,13 +1,13 @@
 -- Inserts planned runs that are not in the ledger yet, and queues of those what is to be handed out.
 --
 -- $1..$12 are arrays of one length: job_id, scheduled_for, tenant_id, due_at, when it may be handed out (NULL: not
--- queued), start_by, generation, priority, origin, late, exclusive, queue. $13: the leadership that plans. $14: the
+-- queued), start_by, generation, priority, origin, late, overlap, queue. $13: the leadership that plans. $14: the
 -- trace that they belong to. The caller holds the fence and the jobs' cursors.
 -- One row: how many were inserted, and how many of them queued. A run that exists already is neither.
 WITH planned AS MATERIALIZED (
     SELECT p.* FROM unnest($1::uuid[], $2::timestamptz[], $3::uuid[], $4::timestamptz[], $5::timestamptz[], $6::timestamptz[],
-                           $7::bigint[], $8::smallint[], $9::text[], $10::boolean[], $11::boolean[], $12::text[])
-        AS p(job_id, scheduled_for, tenant_id, due_at, release_at, start_by, generation, priority, origin, late, exclusive, queue)
+                           $7::bigint[], $8::smallint[], $9::text[], $10::boolean[], $11::text[], $12::text[])
+        AS p(job_id, scheduled_for, tenant_id, due_at, release_at, start_by, generation, priority, origin, late, overlap, queue)
 ), inserted AS (
     INSERT INTO run (job_id, tenant_id, scheduled_for, due_at, generation, term, origin, traceparent)
     SELECT job_id, tenant_id, scheduled_for, due_at, generation, $13, origin::run_origin, $14
@@ -15,9 +15,10 @@ WITH planned AS MATERIALIZED (
     ON CONFLICT DO NOTHING
     RETURNING job_id, scheduled_for
 ), queued AS (
-    INSERT INTO run_queue (job_id, tenant_id, scheduled_for, due_at, start_by, generation, priority, origin, late, exclusive, queue)
+    INSERT INTO run_queue (job_id, tenant_id, scheduled_for, due_at, start_by, generation, priority, origin, late, exclusive,
+                           overlap, queue)
     SELECT p.job_id, p.tenant_id, p.scheduled_for, p.release_at, p.start_by, p.generation, p.priority,
-           p.origin::run_origin, p.late, p.exclusive, p.queue
+           p.origin::run_origin, p.late, p.overlap <> 'ALLOW', p.overlap::run_overlap, p.queue
     FROM inserted i JOIN planned p USING (job_id, scheduled_for)
     WHERE p.release_at IS NOT NULL
     ON CONFLICT (job_id, scheduled_for) DO NOTHING

@@ -9,7 +9,7 @@ WITH position AS (
     FROM watch_rest w JOIN unnest($2::uuid[], $3::timestamptz[]) AS k(job_id, through) USING (job_id, through)
 )
 SELECT p.job_id, p.through, p.judged_through, j.tenant_id, j.name, j.created_at,
-       r.in_force_from, r.action = 'DELETED' AS deleted, r.definition
+       r.in_force_from, r.action = 'DELETED' AS deleted, r.paused, r.definition
 FROM position p
 JOIN job j ON j.id = p.job_id
 JOIN job_revision r ON r.job_id = p.job_id

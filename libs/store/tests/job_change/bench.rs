@@ -17,11 +17,15 @@ pub fn definition(schedule: &str) -> Definition {
         timezone: "UTC".to_owned(),
         dst_gap: DstGap::RunAfter,
         dst_fold: DstFold::First,
+        starts_at: None,
+        ends_at: None,
+        calendars: model::calendar::Calendars::default(),
         misfire: Misfire {
             policy: MisfirePolicy::Once,
             grace: Duration::from_secs(60),
             catch_up_limit: 1_000,
             catch_up_window: Duration::from_secs(86_400),
+            catch_up_per_second: 10,
         },
         overlap: OverlapPolicy::Forbid,
         max_runtime: Duration::from_secs(3_600),
@@ -164,8 +168,10 @@ impl Bench {
             definition: &definition,
             first: Some(self.at(first)),
             replans,
+            paused: false,
         };
-        let removed = job_change::change(&tx, locked.at, "tester", &[change]).await?;
+        let removed =
+            job_change::change(&tx, locked.at, "tester", job_change::Action::Changed, &[change]).await?;
         tx.commit().await?;
         Ok((removed, locked.at))
     }

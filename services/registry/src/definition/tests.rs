@@ -32,6 +32,7 @@ fn stored(job: &v1::Job) -> Stored {
         name: written.name,
         definition: written.definition,
         broken: None,
+        paused: None,
         seen_at: at("2026-11-29T12:00:00Z"),
     }
 }

@@ -153,7 +153,7 @@ impl<'a> Rows<'a> {
                 release,
                 queue: &definition.queue,
                 priority: definition.priority,
-                exclusive,
+                overlap: definition.overlap,
             });
         }
         self.additions.extend(addition(cursor.job_id, &serial));

@@ -112,8 +112,9 @@ impl Cell {
             definition,
             first: next(definition, id, stored.created_at, at),
             replans: stored.definition.replans(definition),
+            paused: false,
         };
-        job_change::change(&tx, at, "test", &[change]).await.expect("changed");
+        job_change::change(&tx, at, "test", job_change::Action::Changed, &[change]).await.expect("changed");
         tx.commit().await.expect("committed");
         at
     }
@@ -227,11 +228,15 @@ pub fn each_second(misfire: MisfirePolicy, overlap: OverlapPolicy) -> Definition
         timezone: "UTC".to_owned(),
         dst_gap: DstGap::RunAfter,
         dst_fold: DstFold::First,
+        starts_at: None,
+        ends_at: None,
+        calendars: model::calendar::Calendars::default(),
         misfire: Misfire {
             policy: misfire,
             grace: Duration::from_secs(10),
             catch_up_limit: 30,
             catch_up_window: Duration::from_secs(7 * 86_400),
+            catch_up_per_second: 10,
         },
         overlap,
         max_runtime: Duration::from_secs(60),

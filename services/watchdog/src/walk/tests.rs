@@ -18,11 +18,15 @@ fn definition(schedule: &str, within: u64) -> Definition {
         timezone: "UTC".to_owned(),
         dst_gap: DstGap::RunAfter,
         dst_fold: DstFold::First,
+        starts_at: None,
+        ends_at: None,
+        calendars: model::calendar::Calendars::default(),
         misfire: Misfire {
             policy: MisfirePolicy::Once,
             grace: defaults::MISFIRE_GRACE,
             catch_up_limit: defaults::CATCH_UP_LIMIT,
             catch_up_window: defaults::CATCH_UP_WINDOW,
+            catch_up_per_second: 10,
         },
         overlap: OverlapPolicy::Forbid,
         max_runtime: defaults::MAX_RUNTIME,
@@ -42,7 +46,7 @@ fn definition(schedule: &str, within: u64) -> Definition {
 }
 
 fn revision(from: i64, definition: Definition) -> Revision {
-    Revision { in_force_from: at(from), deleted: false, definition: Ok(definition) }
+    Revision { in_force_from: at(from), deleted: false, paused: false, definition: Ok(definition) }
 }
 
 fn deleted(from: i64) -> Revision {

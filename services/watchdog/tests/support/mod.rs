@@ -95,8 +95,11 @@ impl Cell {
         let stored = &locked.jobs[0];
         let first = first_after(definition, job, stored.created_at, locked.at);
         let generation = Generation(stored.generation.0 + 1);
-        let change = Change { job, generation, name: &stored.name, definition, first, replans: true };
-        job_change::change(&tx, locked.at, "test", &[change]).await.expect("changed");
+        let change =
+            Change { job, generation, name: &stored.name, definition, first, replans: true, paused: false };
+        job_change::change(&tx, locked.at, "test", job_change::Action::Changed, &[change])
+            .await
+            .expect("changed");
         tx.commit().await.expect("committed");
     }
 
@@ -232,11 +235,15 @@ pub fn definition(schedule: &str, within: u64) -> Definition {
         timezone: "UTC".to_owned(),
         dst_gap: DstGap::RunAfter,
         dst_fold: DstFold::First,
+        starts_at: None,
+        ends_at: None,
+        calendars: model::calendar::Calendars::default(),
         misfire: Misfire {
             policy: MisfirePolicy::Once,
             grace: defaults::MISFIRE_GRACE,
             catch_up_limit: defaults::CATCH_UP_LIMIT,
             catch_up_window: defaults::CATCH_UP_WINDOW,
+            catch_up_per_second: 10,
         },
         overlap: OverlapPolicy::Forbid,
         max_runtime: defaults::MAX_RUNTIME,

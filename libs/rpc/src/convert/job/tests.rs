@@ -27,6 +27,7 @@ fn facts() -> Facts {
         updated_at: at,
         next_fire_at: None,
         broken: None,
+        paused: None,
     }
 }
 
@@ -55,11 +56,15 @@ fn a_definition_comes_back_as_it_was() {
         timezone: "Europe/Berlin".to_owned(),
         dst_gap: DstGap::Skip,
         dst_fold: DstFold::Both,
+        starts_at: None,
+        ends_at: None,
+        calendars: model::calendar::Calendars::default(),
         misfire: Misfire {
             policy: MisfirePolicy::CatchUp,
             grace: Duration::from_secs(11),
             catch_up_limit: 7,
             catch_up_window: Duration::from_secs(3_600),
+            catch_up_per_second: 10,
         },
         overlap: OverlapPolicy::Allow,
         max_runtime: Duration::from_millis(1_500),
@@ -115,7 +120,13 @@ fn everything_that_is_wrong_is_named_at_once_by_its_path() {
         name: "Invoices!".to_owned(),
         dst_gap: 17,
         dst_fold: -1,
-        misfire: Some(v1::Misfire { policy: 9, grace: minus, catch_up_limit: -3, catch_up_window: endless }),
+        misfire: Some(v1::Misfire {
+            policy: 9,
+            grace: minus,
+            catch_up_limit: -3,
+            catch_up_window: endless,
+            ..v1::Misfire::default()
+        }),
         overlap: 99,
         max_runtime: endless,
         retry: Some(v1::Retry { max_attempts: 70_000, backoff: minus, backoff_max: minus, max_lost: -1 }),
