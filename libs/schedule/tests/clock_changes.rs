@@ -90,3 +90,15 @@ fn every_second_around_changes_agrees() {
     let (_, windows) = compare(&zones, &whens, TimeDelta::minutes(150), TimeDelta::seconds(1));
     assert!(windows > 300, "{windows} windows");
 }
+
+#[test]
+fn every_second_around_every_change_agrees() {
+    let whens = ["*/20 59 1 * * *", "7 0,30 0-3 * * *", "*/25 */10 * * * *"];
+    let mut all = (0, 0);
+    // The zones share the expressions out among themselves.
+    for (zones, when) in ZONES.chunks(ZONES.len().div_ceil(whens.len())).zip(whens) {
+        let (with_changes, windows) = compare(zones, &[when], TimeDelta::minutes(65), TimeDelta::seconds(1));
+        all = (all.0 + with_changes, all.1 + windows);
+    }
+    assert!(all.0 >= 40 && all.1 > 1_000, "{} windows in {} zones", all.1, all.0);
+}

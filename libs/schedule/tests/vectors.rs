@@ -89,10 +89,13 @@ fn what_means_the_same() {
 #[test]
 fn the_hosts_own_timezone_changes_no_answer() {
     let tests = std::env::current_exe().unwrap();
-    for zone in ["UTC", "America/New_York", "Asia/Kathmandu", "Pacific/Apia", "Nowhere/At_All", ":/dev/null"]
-    {
-        let output = std::process::Command::new(&tests).arg("what_").env("TZ", zone).output().unwrap();
+    let zones = ["UTC", "America/New_York", "Asia/Kathmandu", "Pacific/Apia", "Nowhere/At_All", ":/dev/null"];
+    for zone in zones.into_iter().map(Some).chain([None]) {
+        let mut command = std::process::Command::new(&tests);
+        // No zone files where one would look for them either.
+        command.arg("what_").env_remove("TZ").env("TZDIR", "/nowhere");
+        let output = command.envs(zone.map(|zone| ("TZ", zone))).output().unwrap();
         let text = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success() && text.contains("3 passed"), "TZ={zone}: {text}");
+        assert!(output.status.success() && text.contains("3 passed"), "TZ={zone:?}: {text}");
     }
 }
