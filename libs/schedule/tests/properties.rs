@@ -5,11 +5,12 @@
 mod support;
 
 use chrono::{DateTime, Datelike, TimeDelta, Utc};
-use escapement_schedule::{EXPRESSION_BYTES_MAX, Spec};
+use escapement_schedule::{EXPRESSION_BYTES_MAX, Oddity, Spec};
 use model::policy::{DstFold, DstGap};
 use proptest::prelude::*;
 use std::str::FromStr;
 use std::time::{Duration, Instant};
+use support::scan::Matcher;
 use support::{any_expression, any_fold, any_gap, any_zone, at, following, parse, schedule};
 
 fn any_instant() -> impl Strategy<Value = DateTime<Utc>> {
@@ -45,6 +46,19 @@ proptest! {
             prop_assert!(before <= from && from < after);
             prop_assert_eq!(schedule.next(before), Some(after));
             prop_assert_eq!(schedule.previous(after - TimeDelta::nanoseconds(1)), Some(before));
+        }
+    }
+
+    #[test]
+    fn each_instant_matches_its_fields_in_local_time(
+        when in any_expression(), zone in any_zone(), gap in any_gap(), fold in any_fold(), from in any_instant(),
+    ) {
+        let (schedule, matcher) = (parse(&when, zone, gap, fold).unwrap(), Matcher::new(&when));
+        for at in following(&schedule, from, 40) {
+            let moved = matches!(schedule.oddity(at), Some(Oddity::AfterGap { .. }));
+            let local = schedule.local_time(at).naive_local();
+            prop_assert!(moved || matcher.matches(local), "{} in {}: {}", when, zone, local);
+            prop_assert!(!moved || gap == DstGap::RunAfter);
         }
     }
 
