@@ -1,7 +1,7 @@
 //! One call at a time: parse, next and previous, and the same questions to the crates `cron` and `croner`.
 //!
 //! Each measurement walks a ring of 1,024 instants, so that its figure is the mean over these of one sample, and the
-//! median over samples. Groups are named `who/call`, functions `zone|expression`.
+//! median over samples. `cargo xtask bench schedule` makes a table of them. Groups are named `who/call`, functions `kind|zone|expression`.
 
 mod support;
 
@@ -37,7 +37,8 @@ fn questions() -> impl Iterator<Item = (&'static str, &'static str)> {
 }
 
 fn id(zone: &str, expression: &str) -> BenchmarkId {
-    BenchmarkId::from_parameter(format!("{zone}|{expression}"))
+    let kind = if COMMON.contains(&expression) { "common" } else { "sparse" };
+    BenchmarkId::from_parameter(format!("{kind}|{zone}|{expression}"))
 }
 
 fn ours(criterion: &mut Criterion) {
