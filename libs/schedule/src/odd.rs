@@ -1,5 +1,6 @@
 //! What a clock change did to an occurrence, for people who look at a preview.
 
+use crate::note::span;
 use crate::schedule::{Kind, Schedule};
 use crate::walk;
 use chrono::{DateTime, FixedOffset, NaiveDateTime, TimeDelta, Utc};
@@ -23,6 +24,13 @@ pub enum Oddity {
 impl std::fmt::Display for Oddity {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
+            Self::AfterGap { from, to } if from.date() != to.date() => {
+                write!(
+                    f,
+                    "the times {} do not exist: moved to the first instant after them",
+                    span(*from, *to)
+                )
+            }
             Self::AfterGap { from, to } => write!(
                 f,
                 "the times from {} to {} do not exist on {}: moved to the first instant after them",

@@ -157,6 +157,23 @@ fn a_missing_day_is_a_gap() {
 }
 
 #[test]
+fn a_missing_day_can_be_closed_or_moved_to() {
+    let yearly = |when: &str, closed: &str, rule| {
+        let calendars = except(dates("closed", &[closed]), rule);
+        schedule(when, "Pacific/Apia").with_calendars(calendars).unwrap()
+    };
+    let moved =
+        forward(&yearly("0 9 29 12 *", "2011-12-29", CalendarRule::NextDay), "2011-12-01T00:00:00Z", 1);
+    let expected = "2011-12-31T00:00:00+14:00 Moved: moved from 2011-12-29: a day of the calendar \"closed\"; the times \
+                    from 2011-12-30 00:00 to 2011-12-31 00:00 do not exist: moved to the first instant after them";
+    assert_eq!(moved, [expected]);
+    let skipped =
+        forward(&yearly("0 9 30 12 *", "2011-12-30", CalendarRule::Skip), "2011-12-01T00:00:00Z", 1);
+    assert!(skipped[0].contains(" Dropped: skipped: 2011-12-30 is a day of the calendar"), "{skipped:?}");
+    assert_eq!(skipped[1], "2012-12-30T09:00:00+14:00");
+}
+
+#[test]
 fn elapsed_time_drops_and_doubles_nothing() {
     for (when, from) in [
         ("*/20 2 * * *", "2026-03-28T12:00:00Z"),
