@@ -2,10 +2,10 @@
 //! transaction. The only way but one: an occurrence that a claim finds blocked by an open run of its job is ended by the
 //! claim itself (`run_queue/claim.sql`); it had no lease, so nothing waits for it.
 
-use crate::{StoreError, Transaction, sql};
+use crate::{StoreError, Transaction, run_parked, sql};
 use chrono::{DateTime, Utc};
 use futures_util::future::try_join;
-use futures_util::future::try_join4;
+use futures_util::future::try_join5;
 use model::ids::{JobId, RunKey, SessionId};
 use model::run::{Reason, State};
 use model::token::Token;
@@ -63,12 +63,14 @@ pub async fn end(tx: &Transaction<'_>, ends: &[End]) -> Result<BTreeSet<RunKey>,
     let lock_backlogs = tx.prepare(sql!("catch_up/lock.sql")).await?;
     let lock_queue = tx.prepare(sql!("run_queue/lock.sql")).await?;
     let lock_leases = tx.prepare(sql!("run_lease/lock.sql")).await?;
+    let lock_parked = tx.prepare(sql!("run_parked/lock.sql")).await?;
     let end = tx.prepare(sql!("run/end.sql")).await?;
     // Pipelined; PostgreSQL runs them one after the other, so each looks with a snapshot taken after the locks.
-    let (backlogs, _, _, ended) = try_join4(
+    let (backlogs, _, _, parked, ended) = try_join5(
         tx.query_prepared(&lock_backlogs, &[&jobs]),
         tx.query_prepared(&lock_queue, &[&columns.job_id, &columns.scheduled_for]),
         tx.query_prepared(&lock_leases, &[&columns.job_id, &columns.scheduled_for]),
+        tx.query_prepared(&lock_parked, &[&jobs]),
         tx.query_prepared(
             &end,
             &[
@@ -89,6 +91,8 @@ pub async fn end(tx: &Transaction<'_>, ends: &[End]) -> Result<BTreeSet<RunKey>,
         ),
     )
     .await?;
+    // Before the next of a backlog: whoever waited for this one has waited longer.
+    run_parked::wake(tx, &parked.iter().map(run_parked::key).collect::<Vec<_>>()).await?;
     let waiting: Vec<JobId> = backlogs.iter().map(|row| JobId(row.get("job_id"))).collect();
     if !waiting.is_empty() {
         release_next(tx, &waiting).await?;

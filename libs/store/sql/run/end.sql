@@ -15,6 +15,9 @@ WITH ending AS MATERIALIZED (
     DELETE FROM run_queue q USING ending e
     WHERE q.job_id = e.job_id AND q.scheduled_for = e.scheduled_for AND q.attempt = e.attempt
     RETURNING q.job_id, q.scheduled_for, q.attempt
+), unparked AS (
+    DELETE FROM run_parked p USING ending e
+    WHERE p.job_id = e.job_id AND p.scheduled_for = e.scheduled_for AND e.attempt = 0
 ), freed AS (
     DELETE FROM run_lease l USING ending e
     WHERE l.job_id = e.job_id AND l.scheduled_for = e.scheduled_for AND l.attempt = e.attempt AND l.token = e.token
@@ -24,7 +27,7 @@ WITH ending AS MATERIALIZED (
     SELECT job_id, scheduled_for, session_id, claimed_at, accepted_at FROM freed
     UNION ALL
     SELECT job_id, scheduled_for, NULL, NULL, NULL FROM unqueued WHERE attempt = 0
-    UNION ALL -- of a backlog: planned, neither queued nor handed out
+    UNION ALL -- parked, or of a backlog: planned, neither queued nor handed out
     SELECT e.job_id, e.scheduled_for, NULL, NULL, NULL FROM ending e
     WHERE e.attempt = 0
       AND NOT EXISTS (SELECT 1 FROM run_queue q WHERE q.job_id = e.job_id AND q.scheduled_for = e.scheduled_for)
@@ -44,6 +47,9 @@ WITH ending AS MATERIALIZED (
            e.state::run_state, e.reason::run_reason, true
     FROM ended d JOIN ending e USING (job_id, scheduled_for), now
     WHERE e.state <> 'SUCCEEDED'
+    -- a run that was run again ends anew
+    ON CONFLICT (job_id, scheduled_for, attempt, final) DO UPDATE
+    SET worker = excluded.worker, at = excluded.at, state = excluded.state, reason = excluded.reason
 ), output AS (
     INSERT INTO run_output (job_id, scheduled_for, attempt, exit_status, truncated, tail, error)
     SELECT job_id, scheduled_for, e.attempt, e.exit_status, e.truncated, e.tail, e.error
