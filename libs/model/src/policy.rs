@@ -104,12 +104,6 @@ named! {
     }
 }
 
-impl Default for CalendarRule {
-    fn default() -> Self {
-        Self::Skip
-    }
-}
-
 impl CalendarRule {
     /// True for the default.
     pub const fn is_skip(&self) -> bool {
