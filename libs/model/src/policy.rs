@@ -68,8 +68,10 @@ named! {
 
 named! {
     /// What becomes of an occurrence on a day that a job's calendars close.
+    #[derive(Default)]
     CalendarRule {
         /// It does not happen.
+        #[default]
         Skip = "SKIP",
         /// It happens at the same time of the next open day.
         NextDay = "NEXT_DAY",
