@@ -1,7 +1,7 @@
 //! Runs as people see them: the ledger with what is going on now, output and worker beside it. Reads only, from the
 //! one view that says in which phase a run is.
 
-use crate::{Store, StoreError, sql};
+use crate::{Store, StoreError, Transaction, sql};
 use chrono::{DateTime, Utc};
 use model::ids::{Generation, JobId, TenantId};
 use model::run::Phase;
@@ -103,6 +103,20 @@ pub async fn get(
     let client = store.client("get a run").await?;
     let rows =
         client.query("get a run", sql!("history/get.sql"), &[&tenant.0, &job.0, &scheduled_for]).await?;
+    rows.first().map(read).transpose()
+}
+
+/// One run of a job, as a transaction sees it that has just written it.
+///
+/// # Errors
+/// [`StoreError`] when the database can't be asked.
+pub async fn get_in(
+    tx: &Transaction<'_>,
+    tenant: TenantId,
+    job: JobId,
+    scheduled_for: DateTime<Utc>,
+) -> Result<Option<Run>, StoreError> {
+    let rows = tx.query(sql!("history/get.sql"), &[&tenant.0, &job.0, &scheduled_for]).await?;
     rows.first().map(read).transpose()
 }
 

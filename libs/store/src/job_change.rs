@@ -1,4 +1,4 @@
-//! Creating, changing and deleting jobs: definition, revision, both cursors, and the planned runs that a change
+//! Creating, changing, pausing and deleting jobs: definition, revision, both cursors, and the planned runs that a change
 //! takes back, in the caller's transaction.
 //!
 //! Invariants: the cursors are locked before anything is read, so that nothing is planned meanwhile, and the moment
@@ -7,6 +7,8 @@
 //!
 //! What it does not do: decide what differs and which instant comes first. The caller does, between [`lock`] and
 //! [`change`].
+
+mod pause;
 
 use crate::job::{self, Stored};
 pub use crate::job_revision::Action;
@@ -19,6 +21,7 @@ use model::ids::{Generation, JobId, RunKey, TenantId};
 use model::job::Definition;
 use model::run::{Reason, State};
 use model::token::Token;
+pub use pause::{Held, Released, pause, resume};
 use std::collections::BTreeSet;
 use tokio_postgres::Row;
 use tokio_postgres::types::Json;
@@ -183,8 +186,8 @@ pub struct Deleted {
     pub cancelled: BTreeSet<RunKey>,
 }
 
-/// Deletes a job that is [`lock`]ed: nothing is due after `at`; what was planned after it is removed, what waits ends
-/// as cancelled, what runs goes on.
+/// Deletes a job that is [`lock`]ed: nothing is due after `at`; what was planned after it is removed, what waits or is
+/// held ends as cancelled, what runs goes on.
 ///
 /// # Errors
 /// [`StoreError::Database`].
@@ -201,23 +204,26 @@ pub async fn delete(
     let revision = Revision { job: job.id, generation, definition: &job.definition, paused: false };
     job_revision::insert(tx, at, author, Action::Deleted, None, &[revision]).await?;
     let removed = take_back(tx, at, &[job.id]).await?;
+    unpark(tx, job.id).await?;
     // A retry that a claim takes from here on is not ended: the end names attempt and token.
     let waiting = tx.query(sql!("job_change/waiting.sql"), &[&id]).await?;
-    let mut ends: Vec<_> =
-        backlog.iter().map(|row| cancelled(job.id, row.get("scheduled_for"), None)).collect();
+    let mut ends: Vec<_> = backlog
+        .iter()
+        .map(|row| cancelled(job.id, row.get("scheduled_for"), None, Reason::Deleted))
+        .collect();
     for row in &waiting {
-        ends.push(cancelled(job.id, row.get("scheduled_for"), attempt(row)?));
+        ends.push(cancelled(job.id, row.get("scheduled_for"), attempt(row)?, Reason::Deleted));
     }
     let cancelled = run_end::end(tx, &ends).await?;
     Ok(Deleted { removed, cancelled })
 }
 
-fn cancelled(job: JobId, scheduled_for: DateTime<Utc>, attempt: Option<Attempt>) -> End {
+fn cancelled(job: JobId, scheduled_for: DateTime<Utc>, attempt: Option<Attempt>, reason: Reason) -> End {
     End {
         key: RunKey::new(job, scheduled_for),
         attempt,
         state: State::Cancelled,
-        reason: Some(Reason::Deleted),
+        reason: Some(reason),
         output: None,
     }
 }
@@ -230,6 +236,27 @@ fn attempt(row: &Row) -> Result<Option<Attempt>, StoreError> {
     let token = Token::from_i64(row.get("token"))
         .map_err(|error| StoreError::Corrupt { what: "run_lease.token", problem: error.to_string() })?;
     Ok(Some(Attempt { number, token, session: None }))
+}
+
+/// Takes both cursors of a job along with a revision that changes nothing but whether the job is paused.
+async fn turned_back(
+    tx: &Transaction<'_>,
+    at: DateTime<Utc>,
+    job: JobId,
+    generation: Generation,
+    planned_from: Option<DateTime<Utc>>,
+    watched_from: Option<DateTime<Utc>>,
+) -> Result<(), StoreError> {
+    tx.execute(sql!("job_change/turn_back_cursor.sql"), &[&job.0, &generation.0, &planned_from]).await?;
+    tx.execute(sql!("job_change/move_watch_cursors.sql"), &[&at, &vec![job.0], &vec![watched_from]])
+        .await
+        .map(drop)
+}
+
+/// Puts the run that waits for an earlier one of its job back into the queue, whose rows are locked, and holds it.
+async fn unpark(tx: &Transaction<'_>, job: JobId) -> Result<(), StoreError> {
+    tx.query(sql!("job_change/lock_parked.sql"), &[&job.0]).await?;
+    tx.execute(sql!("job_change/unpark.sql"), &[&job.0]).await.map(drop)
 }
 
 /// Takes back what the schedule planned after `at` and nobody has taken.

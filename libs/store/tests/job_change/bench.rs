@@ -7,7 +7,7 @@ use model::job::{Alert, Definition, Handler, Misfire, Retry, Work};
 use model::policy::{DstFold, DstGap, MisfirePolicy, OverlapPolicy};
 use std::time::Duration;
 use store::StoreError;
-use store::job_change::{self, Change, Deleted, New};
+use store::job_change::{self, Change, Deleted, Held, New, Released};
 use tokio_postgres::Client;
 
 /// A sound definition with this expression.
@@ -109,6 +109,11 @@ impl Bench {
     /// Both, as the planner writes them.
     pub async fn planned(&self, seconds: i64, due_after: i64, origin: &str) {
         self.in_ledger(seconds, origin).await;
+        let due = "UPDATE run SET due_at = $3 WHERE job_id = $1 AND scheduled_for = $2";
+        self.sql
+            .execute(due, &[&self.job.0, &self.at(seconds), &self.at(seconds + due_after)])
+            .await
+            .unwrap();
         self.queued(seconds, due_after, origin, 0).await;
     }
 
@@ -119,6 +124,33 @@ impl Bench {
                    VALUES ($1, $2, $3, $1, $4, esc_now(), 1, 5, 0, 0, 0, 0, 1, 1, 'SCHEDULE', false, 'default')";
         let (tenant, at) = (TenantId::DEFAULT.0, self.at(seconds));
         self.sql.execute(sql, &[&self.job.0, &tenant, &session, &at]).await.unwrap();
+    }
+
+    /// A run that waits for an earlier one.
+    pub async fn parked(&self, seconds: i64) {
+        let sql = "INSERT INTO run_parked (job_id, tenant_id, scheduled_for, parked_at, generation, priority, origin, overlap, queue)
+                   VALUES ($1, $2, $3, esc_now(), 1, 0, 'SCHEDULE', 'QUEUE', 'default')";
+        let (tenant, at) = (TenantId::DEFAULT.0, self.at(seconds));
+        self.sql.execute(sql, &[&self.job.0, &tenant, &at]).await.unwrap();
+    }
+
+    /// The rows of the queue that are held, in seconds after the bench was made.
+    pub async fn held(&self) -> Vec<i64> {
+        self.keys("(SELECT * FROM run_queue WHERE due_at = 'infinity') held").await
+    }
+
+    /// Every revision as a line: generation, action, whether it pauses or catches up, reason.
+    pub async fn revisions(&self) -> Vec<String> {
+        let sql = "SELECT concat_ws(' ', generation, action, CASE WHEN paused THEN 'paused' END,
+                                    CASE WHEN catches_up THEN 'catches up' END, reason)
+                   FROM job_revision ORDER BY generation";
+        self.sql.query(sql, &[]).await.unwrap().iter().map(|row| row.get(0)).collect()
+    }
+
+    /// Puts the planner's cursor so many seconds after the bench was made.
+    pub async fn move_cursor(&self, seconds: i64) {
+        let sql = "UPDATE job_cursor SET next_fire_at = $2 WHERE job_id = $1";
+        self.sql.execute(sql, &[&self.job.0, &self.at(seconds)]).await.unwrap();
     }
 
     /// The job's rows of a table, in seconds after the bench was made.
@@ -184,6 +216,28 @@ impl Bench {
         let deleted = job_change::delete(&tx, locked.at, "tester", &locked.jobs[0]).await?;
         tx.commit().await?;
         Ok((deleted, locked.at))
+    }
+
+    /// Pauses the job, whose first instant after that is at 120; what that did, and when.
+    pub async fn pause(&self, reason: &str) -> Result<(Held, DateTime<Utc>), StoreError> {
+        let mut client = self.cell.store.client("test").await?;
+        let tx = client.begin("test").await?;
+        let locked = job_change::lock(&tx, &[self.job]).await?;
+        let (job, first) = (&locked.jobs[0], Some(self.at(120)));
+        let held = job_change::pause(&tx, locked.at, "tester", job, first, reason).await?;
+        tx.commit().await?;
+        Ok((held, locked.at))
+    }
+
+    /// Resumes the job, whose first instant after that is at 120; what that did, and when.
+    pub async fn resume(&self, catches_up: bool) -> Result<(Released, DateTime<Utc>), StoreError> {
+        let mut client = self.cell.store.client("test").await?;
+        let tx = client.begin("test").await?;
+        let locked = job_change::lock(&tx, &[self.job]).await?;
+        let (job, first) = (&locked.jobs[0], Some(self.at(120)));
+        let released = job_change::resume(&tx, locked.at, "tester", job, first, catches_up).await?;
+        tx.commit().await?;
+        Ok((released, locked.at))
     }
 
     /// Returns once somebody waits for a lock in this database.

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that can't go on has failed")]
 
 mod bench;
+mod pause;
 #[path = "../support/mod.rs"]
 mod support;
 
