@@ -45,11 +45,13 @@ impl std::fmt::Display for Oddity {
 }
 
 impl Schedule {
-    /// The instant on the clocks of the schedule's zone.
+    /// The instant on the clocks of the schedule's zone; in UTC where chrono has no such local time, within a day of
+    /// its first and last instant.
     pub fn local_time(&self, at: DateTime<Utc>) -> DateTime<FixedOffset> {
         let zone = self.zone();
         let offset = zone.offset(zone.stretch_at(at.timestamp()));
         let offset = i32::try_from(offset).ok().and_then(FixedOffset::east_opt);
+        let offset = offset.filter(|offset| at.naive_utc().checked_add_offset(*offset).is_some());
         offset.map_or_else(|| at.fixed_offset(), |offset| at.with_timezone(&offset))
     }
 
