@@ -88,7 +88,7 @@ impl DateSet {
 /// The calendars of a job. A local day is open when no set of `exclude` has it and, if there are sets in `only`,
 /// one of these has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Calendars {
+pub struct OpenDays {
     /// Sets whose days are closed.
     pub exclude: Vec<Arc<DateSet>>,
     /// Sets outside of which days are closed; an empty list closes none, an empty set closes all.
@@ -119,7 +119,7 @@ impl std::fmt::Display for Closed {
     }
 }
 
-impl Calendars {
+impl OpenDays {
     /// True when no day is closed.
     pub fn is_empty(&self) -> bool {
         self.exclude.is_empty() && self.only.is_empty()

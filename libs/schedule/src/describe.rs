@@ -4,7 +4,7 @@
 //! (`the_sentence_names_the_days_that_come`).
 
 use crate::bits::{self, members};
-use crate::calendar::{Calendars, DateSet};
+use crate::calendar::{DateSet, OpenDays};
 use crate::days::Days;
 use crate::fields::Fields;
 use crate::local::Named;
@@ -66,7 +66,7 @@ impl Schedule {
 }
 
 /// Which days are closed, and where their occurrences go.
-fn exceptions(calendars: &Calendars) -> String {
+fn exceptions(calendars: &OpenDays) -> String {
     let days = |sets: &[Arc<DateSet>], conjunction: &str| {
         let names: Vec<String> = sets.iter().map(|set| format!("{:?}", set.name())).collect();
         let calendars = if names.len() == 1 { "calendar" } else { "calendars" };

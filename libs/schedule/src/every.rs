@@ -1,6 +1,6 @@
 //! `@every`: a steady interval in elapsed time, on the local days that calendars leave open.
 
-use crate::calendar::Calendars;
+use crate::calendar::OpenDays;
 use crate::civil::DAY;
 use crate::way::Way;
 use crate::zone::{FIRST_INSTANT, LAST_INSTANT, Zone};
@@ -16,7 +16,7 @@ pub(crate) struct Every {
     /// Whose days calendars close.
     pub zone: Arc<Zone>,
     /// Beats on closed days don't happen; none when no day is closed.
-    pub calendars: Option<Arc<Calendars>>,
+    pub calendars: Option<Arc<OpenDays>>,
 }
 
 impl Every {

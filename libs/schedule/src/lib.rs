@@ -31,7 +31,7 @@ mod walk;
 mod way;
 mod zone;
 
-pub use calendar::{Calendars, Closed, DateSet, MOVE_DAYS_MAX};
+pub use calendar::{Closed, DateSet, MOVE_DAYS_MAX, OpenDays};
 pub use explain::{Explanation, Reason, Verdict};
 pub use misfire::Settled;
 pub use note::Note;

@@ -1,7 +1,7 @@
 //! A set of local times: those of an expression's fields, or the single one of `@at`, on the days that calendars
 //! leave open.
 
-use crate::calendar::Calendars;
+use crate::calendar::OpenDays;
 use crate::civil::DAY;
 use crate::fields::Fields;
 use crate::way::Way;
@@ -13,7 +13,7 @@ pub(crate) struct Local {
     /// What the expression says.
     pub named: Named,
     /// Which days are closed, and what then; none when no day is.
-    pub calendars: Option<Arc<Calendars>>,
+    pub calendars: Option<Arc<OpenDays>>,
 }
 
 /// What an expression says.
@@ -50,7 +50,7 @@ impl Local {
         }
     }
 
-    fn on_open_days(&self, calendars: &Calendars, from: i64, way: Way) -> Option<i64> {
+    fn on_open_days(&self, calendars: &OpenDays, from: i64, way: Way) -> Option<i64> {
         let (day, second) = (from.div_euclid(DAY), from.rem_euclid(DAY));
         let nearest = |day| calendars.day(day, way, |day, way| self.named.day(day, way));
         let mut found = nearest(day)?;

@@ -1,6 +1,6 @@
 //! What rules did to the wall-clock times that a schedule names, for people who look at a preview or ask why.
 
-use crate::calendar::{Calendars, Closed};
+use crate::calendar::{Closed, OpenDays};
 use crate::civil::{self, DAY};
 use crate::local::Local;
 use crate::odd::{Oddity, wall};
@@ -150,7 +150,7 @@ impl Schedule {
 }
 
 /// The named days whose occurrences happen on `day`, from it on.
-fn sources(local: &Local, calendars: &Calendars, day: i64) -> Vec<i64> {
+fn sources(local: &Local, calendars: &OpenDays, day: i64) -> Vec<i64> {
     let farthest = calendars.farthest_source(day);
     let way = if farthest < day { crate::Way::Backward } else { crate::Way::Forward };
     let named = |from| local.named.day(from, way).filter(|day| !way.is_beyond(*day, farthest));

@@ -1,6 +1,6 @@
 //! The schedule of a stored definition: the one reading of it for registry, planner, watchdog and `why`.
 
-use crate::calendar::{Calendars, DateSet};
+use crate::calendar::{DateSet, OpenDays};
 use crate::schedule::Schedule;
 use crate::spec::{Spec, SpecError};
 use chrono::{DateTime, NaiveDate, Utc};
@@ -82,7 +82,7 @@ impl Schedule {
         };
         let calendars = || {
             let (exclude, only) = (sets(&definition.calendars.exclude)?, sets(&definition.calendars.only)?);
-            Ok(Calendars { exclude, only, rule: definition.calendars.rule })
+            Ok(OpenDays { exclude, only, rule: definition.calendars.rule })
         };
         let schedule = calendars()
             .and_then(|calendars| schedule.with_calendars(calendars))

@@ -4,7 +4,7 @@
 //! after its argument, [`Schedule::previous`] at or before it, and both walk the same instants
 //! (`forward_and_backward_agree`). Every answer takes bounded time, also when there is none.
 
-use crate::calendar::Calendars;
+use crate::calendar::OpenDays;
 use crate::every::Every;
 use crate::local::Local;
 use crate::parse::{self, Parsed};
@@ -82,14 +82,15 @@ impl Schedule {
     /// The same schedule on the days that calendars leave open: an occurrence on a closed day does not happen, or
     /// happens at the same local time of the nearest open day within [`MOVE_DAYS_MAX`](crate::MOVE_DAYS_MAX) days.
     /// Calendars may close every day; the schedule is exhausted then, until one of them changes.
-    pub fn with_calendars(mut self, calendars: Calendars) -> Result<Self, SpecError> {
+    pub fn with_calendars(mut self, calendars: OpenDays) -> Result<Self, SpecError> {
         let rule = calendars.rule;
         let calendars = (!calendars.is_empty()).then(|| Arc::new(calendars));
         match &mut self.kind {
             Kind::Wall { local, .. } => Arc::make_mut(local).calendars = calendars,
             Kind::Every(_) if calendars.is_some() && rule != CalendarRule::Skip => {
-                let message = format!("@every keeps a steady interval, which {rule} would break: use SKIP");
-                return Err(SpecError::expression(message));
+                let message =
+                    format!("@every keeps a steady interval, which {rule} would break: use the rule SKIP");
+                return Err(SpecError::calendars(message));
             }
             Kind::Every(every) => every.calendars = calendars,
         }
@@ -140,7 +141,7 @@ impl Schedule {
         }
     }
 
-    pub(crate) fn calendars(&self) -> Option<&Calendars> {
+    pub(crate) fn calendars(&self) -> Option<&OpenDays> {
         match &self.kind {
             Kind::Wall { local, .. } => local.calendars.as_deref(),
             Kind::Every(every) => every.calendars.as_deref(),

@@ -5,7 +5,7 @@
 mod support;
 
 use chrono::{DateTime, Days, NaiveDate, TimeDelta, Utc};
-use escapement_schedule::{Calendars, Closed, DateSet, Schedule};
+use escapement_schedule::{Closed, DateSet, OpenDays, Schedule};
 use model::policy::{CalendarRule, DstFold, DstGap};
 use proptest::prelude::*;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ fn weekends() -> Arc<DateSet> {
 }
 
 fn closed_by(when: &str, zone: &str, exclude: Vec<Arc<DateSet>>, rule: CalendarRule) -> Schedule {
-    schedule(when, zone).with_calendars(Calendars { exclude, only: Vec::new(), rule }).unwrap()
+    schedule(when, zone).with_calendars(OpenDays { exclude, only: Vec::new(), rule }).unwrap()
 }
 
 fn days(schedule: &Schedule, after: &str, count: usize) -> String {
@@ -76,7 +76,7 @@ fn calendars_close_together() {
 fn a_job_can_be_limited_to_the_days_of_calendars() {
     let only = vec![dates("quarters", &["2026-03-31", "2026-06-30"]), dates("audits", &["2026-05-15"])];
     let calendars =
-        |rule| Calendars { exclude: vec![dates("closed", &["2026-06-30"])], only: only.clone(), rule };
+        |rule| OpenDays { exclude: vec![dates("closed", &["2026-06-30"])], only: only.clone(), rule };
     let limited = |when: &str, rule| schedule(when, "UTC").with_calendars(calendars(rule)).unwrap();
     let begin = at("2026-01-01T00:00:00Z");
     let due = following(&limited("0 9 * * *", CalendarRule::Skip), begin, 9);
@@ -106,7 +106,7 @@ fn no_occurrence_moves_farther_than_a_year() {
 fn calendars_that_close_every_day_exhaust_a_schedule() {
     let empty = Arc::new(DateSet::new("to be filled", []));
     for rule in CalendarRule::ALL {
-        let calendars = Calendars { exclude: Vec::new(), only: vec![Arc::clone(&empty)], rule: *rule };
+        let calendars = OpenDays { exclude: Vec::new(), only: vec![Arc::clone(&empty)], rule: *rule };
         let never = schedule("0 9 * * *", "Europe/Berlin").with_calendars(calendars).unwrap();
         assert_eq!(never.next(DateTime::UNIX_EPOCH), None);
         assert_eq!(never.previous(at("2150-01-01T00:00:00Z")), None);
@@ -180,14 +180,14 @@ fn a_schedule_of_seconds_reaches_a_far_date_at_once() {
             ("0 0 29 2 *", odd.clone(), Vec::new()),
             ("* * * * * *", odd.clone(), odd.clone()),
         ] {
-            let calendars = Calendars { exclude, only, rule: *rule };
+            let calendars = OpenDays { exclude, only, rule: *rule };
             let limited = schedule(when, "Europe/Berlin").with_calendars(calendars).unwrap();
             let begun = Instant::now();
             let _ = (limited.next(at("2026-01-01T00:00:00Z")), limited.previous(at("2099-01-01T00:00:00Z")));
             assert!(begun.elapsed() < Duration::from_millis(50), "{when} {rule}: {:?}", begun.elapsed());
         }
     }
-    let calendars = Calendars { exclude: Vec::new(), only: far(), rule: CalendarRule::Skip };
+    let calendars = OpenDays { exclude: Vec::new(), only: far(), rule: CalendarRule::Skip };
     let limited = schedule("* * * * * *", "Europe/Berlin").with_calendars(calendars).unwrap();
     assert_eq!(limited.next(at("2026-01-01T00:00:00Z")), Some(at("2059-12-31T23:00:00Z")));
     assert_eq!(limited.previous(at("2099-01-01T00:00:00Z")), Some(at("2060-01-01T22:59:59Z")));
@@ -203,7 +203,7 @@ fn bounds_apply_to_the_instant_that_results() {
 
 #[test]
 fn why_a_day_is_closed() {
-    let calendars = Calendars {
+    let calendars = OpenDays {
         exclude: vec![holidays()],
         only: vec![dates("trading", &["2026-12-23", "2026-12-24"])],
         rule: CalendarRule::Skip,
@@ -235,7 +235,7 @@ fn the_sentence_names_the_calendars() {
         ),
         (vec![], vec![], CalendarRule::NextDay, ""),
     ] {
-        let daily = schedule("0 9 * * *", "UTC").with_calendars(Calendars { exclude, only, rule }).unwrap();
+        let daily = schedule("0 9 * * *", "UTC").with_calendars(OpenDays { exclude, only, rule }).unwrap();
         assert_eq!(daily.describe(), format!("At 09:00 every day, UTC time{expected}"));
     }
 }
@@ -252,14 +252,14 @@ fn any_set() -> impl Strategy<Value = Arc<DateSet>> {
     })
 }
 
-fn any_calendars() -> impl Strategy<Value = Calendars> {
+fn any_calendars() -> impl Strategy<Value = OpenDays> {
     let sets = || proptest::collection::vec(any_set(), 0..3);
     let rule = proptest::sample::select(CalendarRule::ALL);
-    (sets(), sets(), rule).prop_map(|(exclude, only, rule)| Calendars { exclude, only, rule })
+    (sets(), sets(), rule).prop_map(|(exclude, only, rule)| OpenDays { exclude, only, rule })
 }
 
 /// Where the occurrences of a day go, found by walking.
-fn target(calendars: &Calendars, named: NaiveDate) -> Option<NaiveDate> {
+fn target(calendars: &OpenDays, named: NaiveDate) -> Option<NaiveDate> {
     let mut day = named;
     for _ in 0..=366 {
         if calendars.closes(day).is_none() {
@@ -311,7 +311,7 @@ proptest! {
     fn forward_and_backward_agree_about_a_steady_interval(
         hours in 1_i64..100, calendars in any_calendars(), zone in support::any_zone(), from in 0_i64..200,
     ) {
-        let calendars = Calendars { rule: CalendarRule::Skip, ..calendars };
+        let calendars = OpenDays { rule: CalendarRule::Skip, ..calendars };
         let whole = schedule(&format!("@every {hours}h"), zone);
         let closed = whole.clone().with_calendars(calendars.clone()).unwrap();
         let from = at("2026-09-25T00:00:00Z") + TimeDelta::hours(from);

@@ -5,7 +5,7 @@
 mod support;
 
 use chrono::{DateTime, NaiveDateTime, Utc};
-use escapement_schedule::{Calendars, DateSet, Schedule, Spec, Way};
+use escapement_schedule::{DateSet, OpenDays, Schedule, Spec, Way};
 use model::policy::{CalendarRule, DstFold, DstGap};
 use std::sync::Arc;
 use support::{at, dates, following};
@@ -147,7 +147,7 @@ fn every_bound_does_what_its_row_shows() {
 fn every_calendar_does_what_its_row_shows() {
     check(&rows_under("Calendars", 6), 5, |cells| {
         let rule = bare(cells[4]).parse().unwrap();
-        let calendars = Calendars { exclude: sets(cells[2]), only: sets(cells[3]), rule };
+        let calendars = OpenDays { exclude: sets(cells[2]), only: sets(cells[3]), rule };
         let schedule =
             read(cells, "UTC", DstGap::RunAfter, DstFold::First).with_calendars(calendars).unwrap();
         vec![times(&schedule, instant("2026-12-22 12:00:00"))]
@@ -175,7 +175,7 @@ fn every_explanation_reads_as_its_row_shows() {
         let mut schedule = read(cells, bare(cells[2]), DstGap::RunAfter, DstFold::First);
         if !cells[1].contains('@') {
             let calendars =
-                Calendars { exclude: vec![holidays()], only: Vec::new(), rule: CalendarRule::NextDay };
+                OpenDays { exclude: vec![holidays()], only: Vec::new(), rule: CalendarRule::NextDay };
             schedule = schedule.with_calendars(calendars).unwrap();
         }
         vec![schedule.explain(instant(cells[3])).to_string()]

@@ -5,7 +5,7 @@
 mod support;
 
 use chrono::{DateTime, NaiveDate, TimeDelta, Utc};
-use escapement_schedule::{Calendars, DROPPED_MAX, DateSet, Effect, Preview, Schedule, Way};
+use escapement_schedule::{DROPPED_MAX, DateSet, Effect, OpenDays, Preview, Schedule, Way};
 use model::policy::{CalendarRule, DstFold, DstGap};
 use proptest::prelude::*;
 use std::sync::Arc;
@@ -252,7 +252,7 @@ fn no_preview_takes_long() {
     let empty = || Arc::new(DateSet::new("empty", []));
     for when in ["* * * * * *", "0-59 0-59 0-23 * * *", "0 9 * * *", "0 0 29 2 *"] {
         for rule in CalendarRule::ALL {
-            let calendars = Calendars { exclude: Vec::new(), only: vec![empty()], rule: *rule };
+            let calendars = OpenDays { exclude: Vec::new(), only: vec![empty()], rule: *rule };
             let never = schedule(when, "Europe/Berlin").with_calendars(calendars).unwrap();
             for way in [Way::Forward, Way::Backward] {
                 let begun = Instant::now();

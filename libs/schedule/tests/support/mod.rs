@@ -5,7 +5,7 @@
 pub mod scan;
 
 use chrono::{DateTime, NaiveDate, Utc};
-use escapement_schedule::{Calendars, DateSet, Schedule, Spec, SpecError};
+use escapement_schedule::{DateSet, OpenDays, Schedule, Spec, SpecError};
 use model::policy::{CalendarRule, DstFold, DstGap};
 use proptest::prelude::*;
 use std::sync::Arc;
@@ -96,8 +96,8 @@ pub fn dates(name: &str, texts: &[&str]) -> Arc<DateSet> {
 }
 
 /// Calendars that close the days of one set.
-pub fn except(set: Arc<DateSet>, rule: CalendarRule) -> Calendars {
-    Calendars { exclude: vec![set], only: Vec::new(), rule }
+pub fn except(set: Arc<DateSet>, rule: CalendarRule) -> OpenDays {
+    OpenDays { exclude: vec![set], only: Vec::new(), rule }
 }
 
 /// Every error's message, for the expression in UTC.
