@@ -163,7 +163,7 @@ fn a_steady_interval_drops_closed_days_and_refuses_to_move() {
     for rule in [CalendarRule::NextDay, CalendarRule::PreviousDay] {
         let error =
             schedule("@every 6h", "UTC").with_calendars(except(Arc::clone(&closed), rule)).unwrap_err();
-        let expected = format!("@every keeps a steady interval, which {rule} would break: use SKIP");
+        let expected = format!("@every keeps a steady interval, which {rule} would break: use the rule SKIP");
         assert_eq!(error.message, expected);
     }
 }
