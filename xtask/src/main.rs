@@ -1,10 +1,14 @@
-//! `cargo xtask up` and `cargo xtask test`: the two commands of the README. Builds without protoc or any crate,
-//! because it is what installs them.
+//! `cargo xtask up` and `cargo xtask test`: the two commands of the README, and what measures and fuzzes. Builds
+//! without protoc or any crate, because it is what installs them.
 
+mod bench;
+mod criterion;
+mod fuzz;
 mod install;
 mod tests;
 mod up;
 
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 const USAGE: &str = "\
@@ -14,6 +18,10 @@ cargo xtask test [--yes] [ARGUMENTS OF `cargo test`]
     installs what is missing, builds, and runs every test of the project
 cargo xtask install [--yes]
     installs what is missing: etcd, PostgreSQL and protoc, from the distribution's packages
+cargo xtask bench schedule
+    measures schedules and prints each figure beside its target; fails when one is over it
+cargo xtask fuzz [schedule|timezone] [SECONDS]
+    looks for text that breaks an invariant of schedules, for ten minutes unless told otherwise
 
 --yes   do not ask before installing (nor is there a question without a terminal)";
 
@@ -25,6 +33,8 @@ fn main() -> ExitCode {
         "up" => install::missing(yes).and_then(|()| up::up(&arguments)),
         "test" => install::missing(yes).and_then(|()| tests::run(&arguments)),
         "install" => install::missing(yes),
+        "bench" => bench::run(&arguments),
+        "fuzz" => fuzz::run(&arguments),
         "help" | "--help" | "-h" => {
             println!("{USAGE}");
             Ok(())
@@ -50,6 +60,12 @@ fn take_flag(arguments: &mut Vec<String>, flag: &str) -> bool {
         }
         None => false,
     }
+}
+
+/// The workspace's folder, wherever the command was called from.
+fn root() -> PathBuf {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR"));
+    own.parent().unwrap_or(own).to_owned()
 }
 
 /// Runs `cargo` with `arguments` in the workspace and fails when it does.
