@@ -7,6 +7,7 @@ use rpc::convert::job::Written;
 use serde_json::{Map, Value, json};
 use store::alert_channel::Channel;
 use store::audit::Event;
+use store::calendar::Calendar;
 use store::job::Stored;
 
 /// Stands for a value that is left out.
@@ -39,6 +40,12 @@ pub fn job_deleted(job: &Stored) -> Event {
 pub fn channel(action: &'static str, channel: &Channel) -> Event {
     let detail = json!({ "host": host(&channel.url), "signed": channel.secret.is_some() });
     Event { action, object: format!("channel/{}", channel.name), detail }
+}
+
+/// A calendar got other dates, which are in force for so many jobs from now on.
+pub fn calendar(action: &'static str, calendar: &Calendar, jobs: usize) -> Event {
+    let detail = json!({ "version": calendar.version, "dates": calendar.dates.len(), "jobs": jobs });
+    Event { action, object: format!("calendar/{}", calendar.name), detail }
 }
 
 /// Paths and queries of webhooks are often secrets.
@@ -102,7 +109,7 @@ mod tests {
             run: Some(v1::Run { kind: Some(v1::run::Kind::Http(http)) }),
             ..v1::Job::default()
         };
-        crate::definition::read(&job).expect("a sound job").definition
+        crate::definition::read(&job).written.definition
     }
 
     #[test]

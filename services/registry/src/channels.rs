@@ -127,18 +127,6 @@ fn is_secret(text: &str) -> bool {
     bytes.is_some_and(|bytes| SECRET_BYTES.contains(&bytes.len()))
 }
 
-/// An error for each of a job's channels that is not `known`; `prefix` is the job's place, `jobs[2].` in a set.
-pub fn unknown(prefix: &str, channels: &[String], known: impl Fn(&str) -> bool) -> Vec<FieldError> {
-    let named = channels.iter().enumerate().filter(|(_, name)| validate::name("", name).is_none());
-    named
-        .filter(|(_, name)| !known(name))
-        .map(|(index, name)| {
-            let message = format!("there is no channel {name:?}: create it first, or in the same apply");
-            FieldError::new(format!("{prefix}alert.channels[{index}]"), message)
-        })
-        .collect()
-}
-
 fn message(channel: Channel) -> v1::Channel {
     v1::Channel {
         name: channel.name,
@@ -241,13 +229,5 @@ mod tests {
         let stored = read(&signed).expect("sound").over(None, at);
         let again = read(&channel("http://y/", "")).expect("sound").over(Some(&stored), at);
         assert_eq!((again.id, again.secret), (stored.id, stored.secret));
-    }
-
-    #[test]
-    fn unknown_channels_are_named_by_their_place() {
-        let named = ["oncall".to_owned(), "nobody".to_owned()];
-        let errors = unknown("jobs[2].", &named, |name| name == "oncall");
-        assert_eq!(errors.len(), 1);
-        assert_eq!(errors[0].field, "jobs[2].alert.channels[1]");
     }
 }

@@ -1,28 +1,59 @@
 //! What the registry decides about definitions, as pure functions: what is wrong with one, which instant comes first,
 //! what differs from the stored one.
 
+use crate::references::{Known, Named};
 use chrono::{DateTime, TimeDelta, Utc};
-use model::ids::{Generation, JobId};
+use model::calendar::Calendars;
+use model::ids::{Generation, JobId, TenantId, instant_text};
 use model::job::{Definition, Work};
-use model::policy::OverlapPolicy;
 use model::validate::FieldError;
-use rpc::convert::job::{Reading, Written};
+use rpc::convert::job::Written;
 use rpc::v1;
-use schedule::{Schedule, Spec, SpecField};
+use schedule::{DateSets, Owner, Schedule, SpecField};
 use std::time::Duration;
 use store::job::Stored;
+use store::job_change;
 
 /// The watchdog judges so long after a deadline: what was recorded in the last moment is visible by then.
 const JUDGE_MARGIN: Duration = Duration::from_secs(3);
 
+/// A job that a person wrote.
+#[derive(Debug, Clone)]
+pub struct Given {
+    /// What could be read; the calendars that it names have no version yet.
+    pub written: Written,
+    /// What it names.
+    pub named: Named,
+    /// Everything that is wrong with it in itself, as the API spells it.
+    pub errors: Vec<FieldError>,
+}
+
 /// Reads a job that a person wrote, and finds everything that is wrong with it.
-///
-/// # Errors
-/// Every wrong field, as the API spells it.
-pub fn read(job: &v1::Job) -> Result<Written, Vec<FieldError>> {
-    let reading: Reading = rpc::convert::job::read(job);
-    let further = further_errors(&reading.written);
-    reading.checked(further)
+pub fn read(job: &v1::Job) -> Given {
+    let reading = rpc::convert::job::read(job);
+    let mut errors = further_errors(&reading.written);
+    errors.extend(reading.errors);
+    Given { written: reading.written, named: Named::of(job), errors }
+}
+
+impl Given {
+    /// What was written, with the present versions of its calendars, to be put in force at `at` as a new job, `owner`'s,
+    /// or over the `stored` one.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it, what it names and is not there included.
+    pub fn resolved(
+        &self,
+        known: &Known,
+        stored: Option<&Stored>,
+        owner: Owner,
+        at: DateTime<Utc>,
+    ) -> Result<Written, Vec<FieldError>> {
+        let mut errors = self.errors.clone();
+        errors.extend(known.unknown("", &self.named));
+        errors.extend(never_again(&self.written.definition, stored, owner, at));
+        if errors.is_empty() { Ok(known.resolve(&self.written)) } else { Err(errors) }
+    }
 }
 
 /// What neither the contract nor the model can judge.
@@ -33,23 +64,30 @@ fn further_errors(written: &Written) -> Vec<FieldError> {
         let message = format!("{:?} reads as a job's id: use a name that no id looks like", written.name);
         errors.push(FieldError::new("name", message));
     }
-    // Neither identity nor anchor decides whether an expression is sound.
-    if let Err(wrong) = Schedule::parse(&spec(definition, "", DateTime::UNIX_EPOCH)) {
-        errors.extend(wrong.into_iter().map(|error| {
-            let field = match error.field {
-                SpecField::Expression => "schedule",
-                SpecField::Timezone => "timezone",
-                SpecField::Calendars => "calendars",
-            };
-            FieldError::new(field, error.message)
-        }));
-    }
-    if matches!(definition.overlap, OverlapPolicy::Queue | OverlapPolicy::Replace) {
-        let message = format!("{} is not available yet: use FORBID or ALLOW", definition.overlap);
-        errors.push(FieldError::new("overlap", message));
-    }
+    errors.extend(schedule_errors(definition));
     errors.extend(nul(&definition.run));
     errors
+}
+
+/// What is wrong with expression and timezone, and whether calendars can close days to them.
+fn schedule_errors(definition: &Definition) -> Vec<FieldError> {
+    // Neither whose it is nor which dates its calendars have decides whether an expression is sound.
+    let owner =
+        Owner { tenant: TenantId::DEFAULT, job: JobId(uuid::Uuid::nil()), created_at: DateTime::UNIX_EPOCH };
+    let mut empty = DateSets::default();
+    for version in definition.calendars.versions() {
+        empty.add((owner.tenant, version.clone()), []);
+    }
+    let wrong = Schedule::of_job(definition, owner, &empty).err().unwrap_or_default();
+    let at_field = wrong.into_iter().map(|error| {
+        let field = match error.field {
+            SpecField::Expression => "schedule",
+            SpecField::Timezone => "timezone",
+            SpecField::Calendars => "calendars",
+        };
+        FieldError::new(field, error.message)
+    });
+    at_field.collect()
 }
 
 /// PostgreSQL's JSON has no NUL. `run.exec` is checked by the model, addresses and names are too.
@@ -66,25 +104,45 @@ fn nul(work: &Work) -> Option<FieldError> {
     Some(FieldError::new(field, "contains a NUL character: leave it out"))
 }
 
-fn spec<'a>(definition: &'a Definition, seed: &'a str, created_at: DateTime<Utc>) -> Spec<'a> {
-    Spec {
-        expression: &definition.schedule,
-        timezone: &definition.timezone,
-        dst_gap: definition.dst_gap,
-        dst_fold: definition.dst_fold,
-        seed,
-        anchor: created_at,
-    }
+/// Whose a stored job's definition is.
+pub const fn owner(job: &Stored) -> Owner {
+    Owner { tenant: job.tenant, job: job.id, created_at: job.created_at }
 }
 
 /// The first instant after `after` of a job's schedule; none when it is exhausted, or can't be used.
 pub fn next_fire_at(
     definition: &Definition,
-    job: JobId,
-    created_at: DateTime<Utc>,
+    owner: Owner,
+    dates: &DateSets,
     after: DateTime<Utc>,
 ) -> Option<DateTime<Utc>> {
-    Schedule::parse(&spec(definition, &job.to_string(), created_at)).ok()?.next(after)
+    Schedule::of_job(definition, owner, dates).ok()?.next(after)
+}
+
+/// What is wrong with a schedule that names no instant after `at`. Its calendars don't count: they may open days later.
+/// A stored job that has run its course stays sound as long as its timing is left as it is.
+pub fn never_again(
+    definition: &Definition,
+    stored: Option<&Stored>,
+    owner: Owner,
+    at: DateTime<Utc>,
+) -> Option<FieldError> {
+    if stored.is_some_and(|stored| !retimes(&stored.definition, definition)) {
+        return None;
+    }
+    let every_day = Definition { calendars: Calendars::default(), ..definition.clone() };
+    let schedule = Schedule::of_job(&every_day, owner, &DateSets::default()).ok()?;
+    if schedule.next(at).is_some() {
+        return None;
+    }
+    let endless = Definition { ends_at: None, ..every_day };
+    let ends = next_fire_at(&endless, owner, &DateSets::default(), at).is_some();
+    let message = match schedule.previous(at) {
+        Some(last) => format!("has no occurrence after now: the last one was {}", instant_text(last)),
+        None if ends => "has no occurrence: the first one would come after the end".to_owned(),
+        None => "has no occurrence after now, and had none before".to_owned(),
+    };
+    Some(FieldError::new(if ends { "endsAt" } else { "schedule" }, message))
 }
 
 /// When the watchdog looks at an occurrence; none when the job is not watched.
@@ -93,37 +151,78 @@ pub fn judge_at(definition: &Definition, occurrence: DateTime<Utc>) -> Option<Da
     occurrence.checked_add_signed(TimeDelta::from_std(after).ok()?)
 }
 
-/// What writing a definition over a stored one does.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Decision {
-    /// Nothing differs; nothing is written.
-    Unchanged,
-    /// It is put in force.
-    Change {
-        /// Its number.
-        generation: Generation,
-        /// The first instant of its schedule after the change.
-        first: Option<DateTime<Utc>>,
-        /// Whether what is planned is planned anew.
-        replans: bool,
-    },
+/// A job to be stored when its `owner` is created.
+pub fn creation<'a>(written: &'a Written, owner: Owner, dates: &DateSets) -> job_change::New<'a> {
+    let first = next_fire_at(&written.definition, owner, dates, owner.created_at);
+    job_change::New {
+        id: owner.job,
+        name: &written.name,
+        definition: &written.definition,
+        first,
+        judge_at: first.and_then(|first| judge_at(&written.definition, first)),
+    }
 }
 
-/// Decides what putting `written` in force at `at` means for the stored job.
-pub fn decide(stored: &Stored, written: &Written, at: DateTime<Utc>) -> Decision {
+/// Whose the definition of a job of `tenant` is that is created at `at`.
+pub fn new_owner(tenant: TenantId, at: DateTime<Utc>) -> Owner {
+    Owner { tenant, job: JobId::random(), created_at: at }
+}
+
+/// What putting `written`, whose calendars have their present versions, in force at `at` changes; none when nothing
+/// differs.
+pub fn change<'a>(
+    stored: &Stored,
+    written: &'a Written,
+    dates: &DateSets,
+    at: DateTime<Utc>,
+) -> Option<job_change::Change<'a>> {
     if stored.name == written.name && stored.definition == written.definition {
-        return Decision::Unchanged;
+        return None;
     }
-    Decision::Change {
+    Some(job_change::Change {
+        job: stored.id,
         generation: stored.generation.next(),
-        first: next_fire_at(&written.definition, stored.id, stored.created_at, at),
+        name: &written.name,
+        definition: &written.definition,
+        first: next_fire_at(&written.definition, owner(stored), dates, at),
         replans: stored.definition.replans(&written.definition),
+        paused: stored.paused.is_some(),
+    })
+}
+
+/// What other dates of its calendars change: `renewed` is the definition with their present versions.
+pub fn renewal<'a>(
+    stored: &'a Stored,
+    renewed: &'a Definition,
+    dates: &DateSets,
+    at: DateTime<Utc>,
+) -> job_change::Change<'a> {
+    job_change::Change {
+        job: stored.id,
+        generation: stored.generation.next(),
+        name: &stored.name,
+        definition: renewed,
+        first: next_fire_at(renewed, owner(stored), dates, at),
+        replans: true,
+        paused: stored.paused.is_some(),
     }
 }
 
-/// A stored job as a message, with the next occurrence after it was read.
-pub fn message(job: &Stored) -> v1::Job {
-    let next_fire_at = next_fire_at(&job.definition, job.id, job.created_at, job.seen_at);
+/// True when the two name different instants, apart from their calendars.
+fn retimes(old: &Definition, new: &Definition) -> bool {
+    let timing = |definition: &Definition| {
+        let Definition { schedule, timezone, dst_gap, dst_fold, starts_at, ends_at, .. } = definition.clone();
+        (schedule, timezone, dst_gap, dst_fold, starts_at, ends_at)
+    };
+    timing(old) != timing(new)
+}
+
+/// A stored job as a message, with the next occurrence after it was read; a paused one has none.
+pub fn message(job: &Stored, dates: &DateSets) -> v1::Job {
+    let next_fire_at = match job.paused {
+        Some(_) => None,
+        None => next_fire_at(&job.definition, owner(job), dates, job.seen_at),
+    };
     let facts = rpc::convert::job::Facts {
         id: job.id,
         name: job.name.clone(),
@@ -135,6 +234,23 @@ pub fn message(job: &Stored) -> v1::Job {
         paused: job.paused.as_ref().map(|paused| (paused.since, paused.reason.clone())),
     };
     rpc::convert::job::write(&job.definition, facts)
+}
+
+/// A job that was just stored.
+pub fn created(new: &job_change::New<'_>, tenant: TenantId, at: DateTime<Utc>) -> Stored {
+    Stored {
+        id: new.id,
+        tenant,
+        generation: Generation::FIRST,
+        created_at: at,
+        updated_at: at,
+        deleted_at: None,
+        name: new.name.to_owned(),
+        definition: new.definition.clone(),
+        broken: None,
+        paused: None,
+        seen_at: at,
+    }
 }
 
 #[cfg(test)]

@@ -58,6 +58,26 @@ pub enum Failure {
         /// One of the jobs that name it.
         job: String,
     },
+    /// The calendar was changed since the caller read it.
+    #[error("calendar {name:?} has version {stored}, not {expected}")]
+    CalendarChangedSince {
+        /// The calendar.
+        name: String,
+        /// What the caller read.
+        expected: i64,
+        /// What is stored.
+        stored: i64,
+    },
+    /// The calendar is named by jobs.
+    #[error("calendar {calendar:?} is named by jobs")]
+    CalendarInUse {
+        /// The calendar.
+        calendar: String,
+        /// The first of these jobs, by name.
+        jobs: Vec<String>,
+        /// There are more of them.
+        more: bool,
+    },
     /// Somebody else changed what was looked at before the locks were held: look again.
     #[error("overtaken by another change")]
     Overtaken,
@@ -89,6 +109,17 @@ impl From<Failure> for Status {
             Failure::InUse { channel, job } => Self::failed_precondition(format!(
                 "job {job:?} names channel {channel:?}: remove it from the job's alert.channels first"
             )),
+            Failure::CalendarChangedSince { name, expected, stored } => Self::aborted(format!(
+                "calendar {name:?} has version {stored}, not {expected}: read it again and repeat the change"
+            )),
+            Failure::CalendarInUse { calendar, jobs, more } => {
+                let jobs: Vec<_> = jobs.iter().map(|job| format!("{job:?}")).collect();
+                let more = if more { " and more" } else { "" };
+                Self::failed_precondition(format!(
+                    "calendar {calendar:?} is named by the jobs {}{more}: remove it from their calendars first",
+                    jobs.join(", ")
+                ))
+            }
             Failure::Overtaken => {
                 Self::unavailable("other changes of the same jobs were faster each time: try again")
             }

@@ -4,18 +4,16 @@
 //! the job exists, or is gone.
 
 use crate::audit;
-use crate::definition;
+use crate::definition::{self, Given};
 use crate::failure::{Failure, retrying};
+use crate::references::{self, Known};
 use crate::registry::Registry;
-use crate::{apply, channels, page};
-use model::ids::Generation;
-use model::validate::FieldError;
+use crate::{page, why};
 use rpc::auth::{Caller, Role};
-use rpc::convert::job::Written;
 use rpc::v1;
 use rpc::v1::job_service_server::JobService;
 use store::job::{self, Stored};
-use store::{Store, alert_channel, job_change};
+use store::{Store, job_change};
 use tonic::{Request, Response, Status};
 
 #[tonic::async_trait]
@@ -23,17 +21,16 @@ impl JobService for Registry {
     async fn create_job(&self, request: Request<v1::CreateJobRequest>) -> Result<Response<v1::Job>, Status> {
         let caller = Caller::of(&request, Role::Editor)?.clone();
         let job = given(request.into_inner().job)?;
-        let read = definition::read(&job);
-        let channels = job.alert.map(|alert| alert.channels).unwrap_or_default();
-        let created = retrying(|| create(&self.store, &caller, &read, &channels)).await?;
+        let given = definition::read(&job);
+        let created = retrying(|| create(&self.store, &caller, &given)).await?;
         tracing::info!(job.name = %created.name, job.id = %created.id, actor = caller.token_name, "Created a job");
-        Ok(Response::new(definition::message(&created)))
+        Ok(Response::new(message(&self.store, &created).await?))
     }
 
     async fn get_job(&self, request: Request<v1::GetJobRequest>) -> Result<Response<v1::Job>, Status> {
         let caller = Caller::of(&request, Role::Viewer)?.clone();
         let job = find(&self.store, &caller, &request.into_inner().job).await?;
-        Ok(Response::new(definition::message(&job)))
+        Ok(Response::new(message(&self.store, &job).await?))
     }
 
     async fn list_jobs(
@@ -54,14 +51,13 @@ impl JobService for Registry {
         if keeps_name {
             job.name.clone_from(&found.name);
         }
-        let read = definition::read(&job);
-        let channels = job.alert.map(|alert| alert.channels).unwrap_or_default();
-        let updated = retrying(|| update(&self.store, &caller, &found, &read, keeps_name, &channels)).await?;
+        let given = definition::read(&job);
+        let updated = retrying(|| update(&self.store, &caller, &found, &given, keeps_name)).await?;
         tracing::info!(
             job.name = %updated.name, job.id = %updated.id, job.generation = updated.generation.0,
             actor = caller.token_name, "Updated a job"
         );
-        Ok(Response::new(definition::message(&updated)))
+        Ok(Response::new(message(&self.store, &updated).await?))
     }
 
     async fn delete_job(&self, request: Request<v1::DeleteJobRequest>) -> Result<Response<()>, Status> {
@@ -94,8 +90,12 @@ impl JobService for Registry {
         Err(Status::unimplemented("not available yet"))
     }
 
-    async fn why_job(&self, _: Request<v1::WhyJobRequest>) -> Result<Response<v1::WhyJobResponse>, Status> {
-        Err(Status::unimplemented("not available yet"))
+    async fn why_job(
+        &self,
+        request: Request<v1::WhyJobRequest>,
+    ) -> Result<Response<v1::WhyJobResponse>, Status> {
+        let caller = Caller::of(&request, Role::Viewer)?.clone();
+        Ok(Response::new(why::answer(&self.store, &caller, &request.into_inner()).await?))
     }
 }
 
@@ -134,72 +134,70 @@ async fn list(
     let after = page::last_key(&request.page_token)?.unwrap_or_default();
     let mut jobs = job::page(store, caller.tenant_id, &after, size as i64 + 1).await?;
     let next_page_token = page::cut(&mut jobs, size).map(|last| page::token(&last.name)).unwrap_or_default();
-    Ok(v1::ListJobsResponse { jobs: jobs.iter().map(definition::message).collect(), next_page_token })
+    let dates = references::dates(store, jobs.iter().map(|job| (job.tenant, &job.definition))).await?;
+    let jobs = jobs.iter().map(|job| definition::message(job, &dates)).collect();
+    Ok(v1::ListJobsResponse { jobs, next_page_token })
 }
 
-async fn create(
-    store: &Store,
-    caller: &Caller,
-    read: &Result<Written, Vec<FieldError>>,
-    channels: &[String],
-) -> Result<Stored, Failure> {
+/// A stored job as a message.
+///
+/// # Errors
+/// When the dates of its calendars can't be looked up.
+pub async fn message(store: &Store, job: &Stored) -> Result<v1::Job, Failure> {
+    let dates = references::dates(store, [(job.tenant, &job.definition)]).await?;
+    Ok(definition::message(job, &dates))
+}
+
+async fn create(store: &Store, caller: &Caller, given: &Given) -> Result<Stored, Failure> {
     let mut client = store.client("create a job").await?;
     let tx = client.begin("create a job").await?;
-    let written = with_known_channels(&tx, caller, read, channels).await?;
+    let known = Known::hold(&tx, caller, &given.named).await?;
     let at = job_change::now(&tx).await?;
-    let new = apply::new_job(written, at);
-    let id = new.id;
+    let owner = definition::new_owner(caller.tenant_id, at);
+    let written = given.resolved(&known, None, owner, at).map_err(Failure::Invalid)?;
+    let new = definition::creation(&written, owner, known.dates());
     let created = job_change::create(&tx, caller.tenant_id, at, &caller.token_name, &[new]).await;
     created.map_err(|error| name_taken(error, &written.name))?;
-    let event = audit::job_created(&written.name, id, &written.definition);
+    let event = audit::job_created(&written.name, new.id, &written.definition);
     store::audit::record(&tx, caller.tenant_id, &caller.token_name, &[event]).await?;
     tx.commit().await?;
-    Ok(Stored {
-        id,
-        tenant: caller.tenant_id,
-        generation: Generation::FIRST,
-        created_at: at,
-        updated_at: at,
-        deleted_at: None,
-        name: written.name.clone(),
-        definition: written.definition.clone(),
-        broken: None,
-        paused: None,
-        seen_at: at,
-    })
+    Ok(definition::created(&new, caller.tenant_id, at))
 }
 
 async fn update(
     store: &Store,
     caller: &Caller,
     found: &Stored,
-    read: &Result<Written, Vec<FieldError>>,
+    given: &Given,
     keeps_name: bool,
-    channels: &[String],
 ) -> Result<Stored, Failure> {
     let mut client = store.client("update a job").await?;
     let tx = client.begin("update a job").await?;
     let locked = job_change::lock(&tx, &[found.id]).await?;
     let job = still_there(locked.jobs, found)?;
-    let written = with_known_channels(&tx, caller, read, channels).await?;
-    // Somebody may have renamed it since it was found.
-    let written = if keeps_name { &Written { name: job.name.clone(), ..written.clone() } } else { written };
+    let known = Known::hold(&tx, caller, &given.named).await?;
+    let resolved = given.resolved(&known, Some(&job), definition::owner(&job), locked.at);
+    let mut written = resolved.map_err(Failure::Invalid)?;
+    if keeps_name {
+        written.name.clone_from(&job.name); // somebody may have renamed it since it was found
+    }
     if let Some(expected) = written.generation.filter(|expected| *expected != job.generation) {
         return Err(Failure::ChangedSince { name: job.name, expected, stored: job.generation });
     }
-    let Some(change) = apply::change(&job, written, locked.at) else { return Ok(job) };
+    let change = definition::change(&job, &written, known.dates(), locked.at);
+    let Some(change) = change else { return Ok(job) };
     let generation = change.generation;
     let changed =
         job_change::change(&tx, locked.at, &caller.token_name, job_change::Action::Changed, &[change]).await;
     changed.map_err(|error| name_taken(error, &written.name))?;
-    let event = audit::job_changed(&job, written, generation);
+    let event = audit::job_changed(&job, &written, generation);
     store::audit::record(&tx, caller.tenant_id, &caller.token_name, &[event]).await?;
     tx.commit().await?;
     Ok(Stored {
         generation,
         updated_at: locked.at,
-        name: written.name.clone(),
-        definition: written.definition.clone(),
+        name: written.name,
+        definition: written.definition,
         broken: None,
         seen_at: locked.at,
         ..job
@@ -222,24 +220,6 @@ async fn delete(store: &Store, caller: &Caller, found: &Stored) -> Result<job_ch
 fn still_there(locked: Vec<Stored>, found: &Stored) -> Result<Stored, Failure> {
     let job = locked.into_iter().find(|job| job.id == found.id && job.deleted_at.is_none());
     job.ok_or_else(|| not_found(&found.name))
-}
-
-/// What was written, if nothing is wrong with it and every channel that it names is there; those stay there until the
-/// transaction ends.
-async fn with_known_channels<'a>(
-    tx: &store::Transaction<'_>,
-    caller: &Caller,
-    read: &'a Result<Written, Vec<FieldError>>,
-    channels: &[String],
-) -> Result<&'a Written, Failure> {
-    let names = channels.iter().map(String::as_str).filter(|name| !name.contains('\0'));
-    let known = alert_channel::hold(tx, caller.tenant_id, &names.collect::<Vec<_>>()).await?;
-    let unknown = channels::unknown("", channels, |name| known.iter().any(|known| known.name == name));
-    match read {
-        Ok(written) if unknown.is_empty() => Ok(written),
-        Ok(_) => Err(Failure::Invalid(unknown)),
-        Err(errors) => Err(Failure::Invalid(errors.iter().cloned().chain(unknown).collect())),
-    }
 }
 
 /// The failure of a write that stores jobs' names.

@@ -9,6 +9,7 @@
 mod apply;
 mod audit;
 mod auth;
+mod calendars;
 mod channels;
 mod config;
 mod definition;
@@ -17,10 +18,12 @@ mod jobs;
 mod metrics;
 mod page;
 mod probe;
+mod references;
 mod registry;
 mod rest;
 mod runs;
 mod status;
+mod why;
 
 pub use config::RegistryConfig;
 

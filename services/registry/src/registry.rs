@@ -3,6 +3,7 @@
 use crate::auth::Tokens;
 use crate::metrics::{self, Metrics};
 use rpc::v1::apply_service_server::ApplyServiceServer;
+use rpc::v1::calendar_service_server::CalendarServiceServer;
 use rpc::v1::channel_service_server::ChannelServiceServer;
 use rpc::v1::job_service_server::JobServiceServer;
 use rpc::v1::run_service_server::RunServiceServer;
@@ -44,6 +45,7 @@ pub async fn routes(
         .add_service(ApplyServiceServer::new(registry.clone()).max_decoding_message_size(size))
         .add_service(RunServiceServer::new(registry.clone()).max_decoding_message_size(size))
         .add_service(ChannelServiceServer::new(registry.clone()).max_decoding_message_size(size))
+        .add_service(CalendarServiceServer::new(registry.clone()).max_decoding_message_size(size))
         .add_service(StatusServiceServer::new(registry).max_decoding_message_size(size))
         .add_service(health)
         .add_service(rpc::reflection::service()?);

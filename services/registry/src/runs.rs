@@ -79,7 +79,8 @@ async fn get(store: &Store, caller: &Caller, request: &v1::GetRunRequest) -> Res
     Ok(v1::JobRun { attempts, ..message(&job, found) })
 }
 
-fn message(job: &Stored, found: Run) -> v1::JobRun {
+/// A run as a message, without its attempts.
+pub fn message(job: &Stored, found: Run) -> v1::JobRun {
     // Of the first attempt: a later one waited for the end of another, not for us.
     let lateness = found.accepted_at.filter(|_| found.attempt == 1);
     let lateness = lateness.map(|accepted| (accepted - found.due_at).num_milliseconds());
@@ -109,7 +110,8 @@ fn message(job: &Stored, found: Run) -> v1::JobRun {
     }
 }
 
-fn attempt(past: PastAttempt) -> v1::Attempt {
+/// An attempt that did not end its run, as a message.
+pub fn attempt(past: PastAttempt) -> v1::Attempt {
     v1::Attempt {
         attempt: past.attempt,
         token: past.token.map(|token| token.to_string()).unwrap_or_default(),

@@ -1,0 +1,180 @@
+//! A set as a person wrote it, and everything that is wrong with it.
+
+use crate::calendars::{self, Written as WrittenCalendar};
+use crate::channels::{self, Written as WrittenChannel};
+use crate::definition::{self, Given};
+use crate::references::Known;
+use chrono::{DateTime, Utc};
+use model::ids::TenantId;
+use model::validate::FieldError;
+use rpc::v1;
+use std::collections::{BTreeMap, BTreeSet};
+use store::job::Stored;
+
+/// Jobs of a set.
+const JOBS_MAX: usize = 10_000;
+/// Channels of a set.
+const CHANNELS_MAX: usize = 1_000;
+/// Calendars of a set.
+const CALENDARS_MAX: usize = 1_000;
+
+/// A set as a person wrote it. When `errors` are not empty, only what is right is in `channels` and `calendars`.
+#[derive(Default)]
+pub struct Set {
+    pub channels: Vec<WrittenChannel>,
+    pub calendars: Vec<WrittenCalendar>,
+    pub jobs: Vec<Given>,
+    /// What is wrong with its members in themselves.
+    pub errors: Vec<FieldError>,
+}
+
+impl Set {
+    /// Reads a set; what is wrong with its members is in [`Set::errors`].
+    ///
+    /// # Errors
+    /// When it is too large to be read at all.
+    pub fn read(request: v1::ApplyRequest) -> Result<Self, Vec<FieldError>> {
+        let sizes = [
+            ("jobs", request.jobs.len(), JOBS_MAX),
+            ("channels", request.channels.len(), CHANNELS_MAX),
+            ("calendars", request.calendars.len(), CALENDARS_MAX),
+        ];
+        let too_large = sizes.into_iter().filter(|(_, found, most)| found > most);
+        let too_large: Vec<_> = too_large
+            .map(|(field, found, most)| {
+                FieldError::new(field, format!("{found} of them: use at most {most}"))
+            })
+            .collect();
+        if !too_large.is_empty() {
+            return Err(too_large);
+        }
+        let mut set = Self::default();
+        let mut names = BTreeSet::new();
+        for (index, channel) in request.channels.iter().enumerate() {
+            set.repeated(&mut names, "channels", index, &channel.name);
+            match channels::read(channel) {
+                Ok(written) => set.channels.push(written),
+                Err(errors) => set.wrong("channels", index, &errors),
+            }
+        }
+        names.clear();
+        for (index, calendar) in request.calendars.iter().enumerate() {
+            set.repeated(&mut names, "calendars", index, &calendar.name);
+            match calendars::read(calendar) {
+                Ok(written) => set.calendars.push(written),
+                Err(errors) => set.wrong("calendars", index, &errors),
+            }
+        }
+        names.clear();
+        for (index, job) in request.jobs.iter().enumerate() {
+            set.repeated(&mut names, "jobs", index, &job.name);
+            let given = definition::read(job);
+            set.wrong("jobs", index, &given.errors);
+            set.jobs.push(given);
+        }
+        Ok(set)
+    }
+
+    fn repeated(&mut self, names: &mut BTreeSet<String>, list: &str, index: usize, name: &str) {
+        if !name.is_empty() && !names.insert(name.to_owned()) {
+            let message = format!("{name:?} is in this set already: name each once");
+            self.errors.push(FieldError::new(format!("{list}[{index}].name"), message));
+        }
+    }
+
+    fn wrong(&mut self, list: &str, index: usize, errors: &[FieldError]) {
+        let place = |error: &FieldError| {
+            FieldError::new(format!("{list}[{index}].{}", error.field), error.message.clone())
+        };
+        self.errors.extend(errors.iter().map(place));
+    }
+
+    /// The names of the calendars that it defines.
+    pub fn calendar_names(&self) -> Vec<&str> {
+        self.calendars.iter().map(|calendar| calendar.name.as_str()).collect()
+    }
+
+    /// Every wrong field, once it is known what there is beside the set; `stored` are those of its jobs that exist,
+    /// unless something is wrong already.
+    pub fn errors_with(
+        &self,
+        known: &Known,
+        tenant: TenantId,
+        stored: &BTreeMap<String, Stored>,
+        at: DateTime<Utc>,
+    ) -> Vec<FieldError> {
+        let mut known = known.clone();
+        for channel in &self.channels {
+            known.add_channel(&channel.name);
+        }
+        for calendar in &self.calendars {
+            known.add_calendar(&calendar.name, 0, &[]);
+        }
+        let mut errors = self.errors.clone();
+        for (index, job) in self.jobs.iter().enumerate() {
+            let place = format!("jobs[{index}].");
+            errors.extend(known.unknown(&place, &job.named));
+            if self.errors.is_empty() {
+                let stored = stored.get(&job.written.name);
+                let owner = stored.map_or_else(|| definition::new_owner(tenant, at), definition::owner);
+                let never = definition::never_again(&job.written.definition, stored, owner, at);
+                errors.extend(
+                    never.map(|error| FieldError::new(format!("{place}{}", error.field), error.message)),
+                );
+            }
+        }
+        errors
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wrong_fields_are_named_with_their_place_and_names_must_differ() {
+        let job = |name: &str, schedule: &str| v1::Job {
+            name: name.to_owned(),
+            schedule: schedule.to_owned(),
+            run: Some(v1::Run {
+                kind: Some(v1::run::Kind::Handler(v1::Handler {
+                    name: "h".to_owned(),
+                    payload: String::new(),
+                })),
+            }),
+            alert: Some(v1::JobAlert { channels: vec!["oncall".to_owned()], ..v1::JobAlert::default() }),
+            ..v1::Job::default()
+        };
+        let jobs = vec![job("a", "* * * * *"), job("a", "* * * * *"), job("b", "61 * * * *")];
+        let set = Set::read(v1::ApplyRequest {
+            jobs,
+            channels: vec![v1::Channel::default()],
+            calendars: vec![v1::Calendar { dates: vec!["2026-13-01".to_owned()], ..v1::Calendar::default() }],
+        })
+        .ok();
+        let set = set.expect("not too large");
+        let known = Known::new(TenantId::DEFAULT, &[], &[]);
+        let errors = set.errors_with(&known, TenantId::DEFAULT, &BTreeMap::new(), DateTime::UNIX_EPOCH);
+        let fields: Vec<_> = errors.iter().map(|error| error.field.as_str()).collect();
+        let expected = [
+            "channels[0].name",
+            "channels[0].webhook",
+            "calendars[0].name",
+            "calendars[0].dates[0]",
+            "jobs[1].name",
+            "jobs[2].schedule",
+            "jobs[0].alert.channels[0]",
+            "jobs[1].alert.channels[0]",
+            "jobs[2].alert.channels[0]",
+        ];
+        assert_eq!(fields, expected);
+    }
+
+    #[test]
+    fn a_set_that_is_too_large_is_refused_unread() {
+        let jobs = vec![v1::Job::default(); JOBS_MAX + 1];
+        let errors =
+            Set::read(v1::ApplyRequest { jobs, ..v1::ApplyRequest::default() }).err().expect("too large");
+        assert_eq!(errors[0].field, "jobs");
+    }
+}
