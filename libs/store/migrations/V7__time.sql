@@ -38,7 +38,12 @@ CREATE INDEX job_by_calendar ON job USING gin ((definition -> 'calendars') jsonb
 
 -- What becomes of a run that meets an open one of its job: copied when it is planned, as `exclusive` is.
 CREATE TYPE run_overlap AS ENUM ('FORBID', 'ALLOW', 'QUEUE', 'REPLACE');
-ALTER TABLE run_queue ADD COLUMN overlap run_overlap NOT NULL DEFAULT 'FORBID';
+ALTER TABLE run_queue
+    ADD COLUMN overlap run_overlap NOT NULL DEFAULT 'FORBID',
+    ADD COLUMN spared boolean NOT NULL DEFAULT false; -- put off while a backlog drained: no overlap skips it
+
+-- Requests to stop that workers have not answered yet: few at any time, looked for each second.
+CREATE INDEX run_lease_cancel ON run_lease (session_id) WHERE cancel_requested IS NOT NULL;
 
 -- The one run of a job that waits for an earlier one to end. What it displaces ends as skipped.
 CREATE TABLE run_parked (
@@ -63,6 +68,9 @@ CREATE TABLE catch_up_pace (
     tenant_id uuid PRIMARY KEY,
     next_at   timestamptz NOT NULL                   -- when the next run of a backlog may be due
 ) WITH (fillfactor = 50);
+
+-- The last time that a living dispatcher could not renew itself: evidence for why something was missed.
+ALTER TABLE dispatcher ADD COLUMN silent_from timestamptz, ADD COLUMN silent_through timestamptz;
 
 -- Which timezone database the plans were made with.
 CREATE TABLE tzdata (

@@ -8,7 +8,7 @@ use crate::run_lease::assignment::{self, Assignment};
 use crate::{Store, StoreError, sql};
 use chrono::{DateTime, Utc};
 use futures_util::future::try_join4;
-use model::ids::{ClaimId, DispatcherId, SessionId, TenantId};
+use model::ids::{ClaimId, DispatcherId, JobId, RunKey, SessionId, TenantId};
 use std::time::Duration;
 use tokio_postgres::Row;
 use uuid::Uuid;
@@ -73,6 +73,8 @@ pub struct Claimed {
     pub skipped: i64,
     /// Runs that wait for an earlier one of their job.
     pub postponed: i64,
+    /// Those of them that are to wait aside: see [`crate::run_parked::park`].
+    pub parking: Vec<RunKey>,
     /// How many combinations of tenant, queue and priority had due rows, 64 at most.
     pub lanes: i64,
     /// The last tenant that was served.
@@ -134,11 +136,18 @@ pub async fn claim(store: &Store, request: &Request) -> Result<Claimed, StoreErr
 }
 
 fn summary(row: &Row) -> Claimed {
+    let jobs: Vec<Uuid> = row.get::<_, Option<_>>("parking_jobs").unwrap_or_default();
+    let instants: Vec<DateTime<Utc>> = row.get::<_, Option<_>>("parking_instants").unwrap_or_default();
     Claimed {
         identified: row.get("identified"),
         assignments: Vec::new(),
         skipped: row.get("skipped"),
         postponed: row.get("postponed"),
+        parking: jobs
+            .into_iter()
+            .zip(instants)
+            .map(|(job, scheduled_for)| RunKey::new(JobId(job), scheduled_for))
+            .collect(),
         lanes: row.get("lanes"),
         last_tenant: row.get::<_, Option<Uuid>>("last_tenant").map(TenantId),
     }

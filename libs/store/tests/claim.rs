@@ -85,38 +85,102 @@ async fn runs_that_do_not_exclude_each_other_start_side_by_side() {
     assert_eq!(floor.claim(worker, 10).await.skipped, 1);
 }
 
-/// The claim decides in SQL, while it holds the rows, what `model::release` decides as a value.
+/// The claim decides in SQL, while it holds the rows, what `model::release` decides as a value; what is to be parked is
+/// looked at again by who parks it.
 #[tokio::test]
 async fn the_claim_and_the_model_decide_alike() {
     let floor = Floor::create().await;
-    let worker = floor.worker().await;
-    for overlap in [OverlapPolicy::Forbid, OverlapPolicy::Allow] {
+    for overlap in OverlapPolicy::ALL {
         for origin in Origin::ALL {
             for way in [Way::Free, Way::Blocked, Way::Draining] {
-                let job = floor.job().await;
-                if way == Way::Draining {
-                    let backlog = format!(
-                        "INSERT INTO catch_up VALUES ('{job}', esc_now() - interval '1 hour', esc_now(), 3)"
-                    );
-                    floor.side.batch_execute(&backlog).await.expect("a backlog");
-                }
-                if way != Way::Free {
-                    floor.due(job, 5, overlap.is_exclusive()).await;
-                    floor.claim_one(worker).await;
-                }
-                floor.queued(job, 1, overlap.is_exclusive(), origin.as_str(), false).await;
-                let claimed = floor.claim(worker, 10).await;
-                let did = match (claimed.assignments.len(), claimed.skipped, claimed.postponed) {
-                    (1, 0, 0) => Release::Start,
-                    (0, 1, 0) => Release::End(State::Skipped, Reason::Overlap),
-                    (0, 0, 1) => Release::Wait,
-                    other => panic!("{other:?} for {overlap} {origin}, {way:?}"),
-                };
-                assert_eq!(did, release(overlap, *origin, way), "{overlap} {origin}, {way:?}");
-                floor.side.batch_execute("TRUNCATE run_queue, run_lease, catch_up").await.expect("emptied");
+                let did = released(&floor, *overlap, *origin, way).await;
+                assert_eq!(did, release(*overlap, *origin, way), "{overlap} {origin}, {way:?}");
+                let emptied = "TRUNCATE run_queue, run_lease, run_parked, catch_up";
+                floor.side.batch_execute(emptied).await.expect("emptied");
             }
         }
     }
+}
+
+async fn released(floor: &Floor, overlap: OverlapPolicy, origin: Origin, way: Way) -> Release {
+    let (job, worker) = (floor.job().await, floor.worker().await);
+    if way == Way::Draining {
+        floor.backlog(job).await;
+    }
+    if way != Way::Free {
+        floor.due_with(job, 5, overlap).await;
+        floor.claim_one(worker).await;
+    }
+    let key = floor.queued_with(job, 1, overlap, origin.as_str(), false).await;
+    let claimed = floor.claim(worker, 10).await;
+    let counts = (claimed.assignments.len(), claimed.skipped, claimed.postponed);
+    match (counts, claimed.parking.as_slice()) {
+        ((1, 0, 0), []) => Release::Start,
+        ((0, 1, 0), []) => Release::End(State::Skipped, Reason::Overlap),
+        ((0, 0, 1), []) => Release::Wait,
+        ((0, 0, 1), [parking]) if *parking == key => {
+            let parked = floor.park(&claimed.parking).await;
+            assert_eq!(parked.parked, BTreeSet::from([key]));
+            if parked.replacing.is_empty() { Release::Park } else { Release::Replace }
+        }
+        other => panic!("{other:?} for {overlap} {origin}, {way:?}"),
+    }
+}
+
+/// Two that came due while a backlog drained come in one claim once it has: the first one's lease skips the other only
+/// if nothing but the schedule put it there.
+#[tokio::test]
+async fn what_came_due_while_a_backlog_drained_is_not_skipped_after_it_either() {
+    let floor = Floor::create().await;
+    let (job, worker) = (floor.job().await, floor.worker().await);
+    floor.backlog(job).await;
+    floor.queued(job, 9, true, "CATCH_UP", false).await;
+    let last = floor.claim_one(worker).await;
+    let (first, second) = (floor.due(job, 3, true).await, floor.due(job, 2, true).await);
+    assert_eq!(floor.claim(worker, 10).await.postponed, 2);
+    floor.succeed(&last).await;
+    assert_eq!(floor.one::<i64>("SELECT count(*) FROM catch_up").await, 0, "the backlog is empty");
+    floor.put_off_is_over().await;
+    let claimed = floor.claim(worker, 10).await;
+    assert_eq!((claimed.assignments.len(), claimed.skipped, claimed.postponed), (1, 0, 1));
+    assert_eq!(claimed.assignments[0].lease.key, first);
+    floor.succeed(&claimed.assignments[0]).await;
+    floor.put_off_is_over().await;
+    assert_eq!(floor.claim_one(worker).await.lease.key, second);
+}
+
+/// Rows of one job that are put off keep their order, though they become due together.
+#[tokio::test]
+async fn what_is_put_off_keeps_its_order() {
+    let floor = Floor::create().await;
+    let (job, worker) = (floor.job().await, floor.worker().await);
+    floor.due(job, 60, true).await;
+    floor.claim_one(worker).await;
+    for ago in [2, 7, 3, 9, 5] {
+        floor.queued(job, ago, true, "BACKFILL", false).await;
+    }
+    assert_eq!(floor.claim(worker, 10).await.postponed, 5);
+    let ordered = "SELECT array_agg(scheduled_for ORDER BY due_at) = array_agg(scheduled_for ORDER BY scheduled_for) FROM run_queue";
+    assert!(floor.one::<bool>(ordered).await);
+}
+
+/// What a pause holds is due at infinity: nobody claims it, and it is not the next that is due.
+#[tokio::test]
+async fn what_is_held_is_neither_taken_nor_waited_for() {
+    let floor = Floor::create().await;
+    let worker = floor.worker().await;
+    floor.due(floor.job().await, 1, true).await;
+    floor.side.execute("UPDATE run_queue SET due_at = 'infinity'", &[]).await.expect("held");
+    let claimed = floor.claim(worker, 10).await;
+    assert!(!claimed.moved(), "{claimed:?}");
+    let queues = ["default".to_owned()];
+    let due =
+        store::run_queue::next_due(&floor.cell.store, &queues, None, chrono::DateTime::UNIX_EPOCH).await;
+    assert_eq!(due.expect("looked"), store::run_queue::Due::default());
+    store::run_queue::floor(&floor.cell.store, &queues).await.expect("a floor");
+    let status = include_str!("../sql/status/queue.sql");
+    let held = floor.side.query_one(status, &[&model::ids::TenantId::DEFAULT.0]).await.expect("a queue");
+    assert_eq!((held.get::<_, i64>("planned"), held.get::<_, i64>("waiting")), (0, 1));
 }
 
 /// A failed-over or restored database: the epoch in it was made for another one.

@@ -5,6 +5,7 @@
 //! comparison of leases sends it, or another dispatcher's reap gives it on. Deliberately not here: what a claim may
 //! take, which one statement decides.
 
+use crate::park;
 use crate::roster::Group;
 use crate::shared::Shared;
 use chrono::{DateTime, Utc};
@@ -137,7 +138,9 @@ impl<'a> Claimer<'a> {
         }
         let mut moved = false;
         for group in groups.iter().filter(|group| !group.slots.is_empty()) {
-            moved |= self.claim(group, floor).await?.moved();
+            let claimed = self.claim(group, floor).await?;
+            moved |= claimed.moved();
+            park::park(shared, &claimed.parking).await;
         }
         if moved {
             self.eager = true;

@@ -1,11 +1,12 @@
 //! The dispatcher: claims runs as they become due, hands them to the workers that are connected to it, keeps their
 //! sessions and leases, and records what became of each attempt.
 //!
-//! Each loop is a file: `claim`, `finish`, `reconcile`, `renew`, `epoch`, `sweep`; a worker's stream is
+//! Each loop is a file: `claim`, `cancel`, `finish`, `reconcile`, `renew`, `epoch`, `sweep`; a worker's stream is
 //! `session`. They share `shared::Shared`. Any number of dispatchers work side by side; what keeps them apart is in
 //! the statements, never in these loops. It plans nothing and knows no schedule.
 
 mod attach;
+mod cancel;
 mod claim;
 mod conclude;
 mod config;
@@ -14,6 +15,7 @@ mod epoch;
 mod finish;
 mod message;
 mod metrics;
+mod park;
 mod reap;
 mod reconcile;
 mod renew;
@@ -250,6 +252,8 @@ fn start_loops(
     loops.spawn(async move { renew::pulse(&of, beating, until).await });
     let (of, beating, until) = (shared.clone(), beat("reconcile"), stop.claims.clone());
     loops.spawn(async move { reconcile::run(&of, beating, until).await });
+    let (of, beating, until) = (shared.clone(), beat("cancel"), stop.rest.clone());
+    loops.spawn(async move { cancel::run(&of, beating, until).await });
     let (of, beating, until, etcd) = (shared.clone(), beat("epoch"), stop.claims.clone(), etcd.clone());
     loops.spawn(async move { epoch::run(&of, etcd, beating, until).await });
     let (of, beating, until) = (shared.clone(), beat("sweep"), stop.claims.clone());

@@ -3,6 +3,7 @@
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Counter, Gauge, Histogram};
 use std::time::Duration;
+use store::run_parked::Parked;
 use store::run_queue::Claimed;
 
 /// The dispatcher's instruments; clones share them.
@@ -14,6 +15,9 @@ pub struct Metrics {
     claimed: Counter<u64>,
     skipped: Counter<u64>,
     postponed: Counter<u64>,
+    parked: Counter<u64>,
+    superseded: Counter<u64>,
+    replaced: Counter<u64>,
     reports: Counter<u64>,
     attempts: Counter<u64>,
     reaped: Counter<u64>,
@@ -45,6 +49,9 @@ impl Metrics {
             claimed: counter("dispatcher.runs.claimed", "Runs taken out of the queue"),
             skipped: counter("dispatcher.runs.skipped", "Occurrences that met an open run of their job"),
             postponed: counter("dispatcher.runs.postponed", "Times that a run had to wait for another"),
+            parked: counter("dispatcher.runs.parked", "Runs that wait aside for an earlier one of their job"),
+            superseded: counter("dispatcher.runs.superseded", "Runs whose place a newer one took"),
+            replaced: counter("dispatcher.runs.replaced", "Open runs asked to stop for a newer one"),
             reports: counter("dispatcher.reports", "Ends of attempts that workers reported, by answer"),
             attempts: counter("dispatcher.attempts.ended", "Attempts that ended, by what became of the run"),
             reaped: counter("dispatcher.sessions.reaped", "Workers given up for dead"),
@@ -63,6 +70,13 @@ impl Metrics {
         self.claimed.add(claimed.assignments.len() as u64, &[]);
         self.skipped.add(count(claimed.skipped), &[]);
         self.postponed.add(count(claimed.postponed), &[]);
+    }
+
+    /// Runs were parked.
+    pub fn parked(&self, parked: &Parked) {
+        self.parked.add(parked.parked.len() as u64, &[]);
+        self.superseded.add(parked.superseded.len() as u64, &[]);
+        self.replaced.add(parked.replacing.len() as u64, &[]);
     }
 
     /// A group of reports has committed.

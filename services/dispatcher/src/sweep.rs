@@ -1,10 +1,10 @@
-//! A safety net, every ten seconds, for what no statement should leave behind: backlogs that nobody moves, and leases
-//! that nothing will move. What it finds is a defect somewhere else, so it says so.
+//! A safety net, every ten seconds, for what no statement should leave behind: backlogs that nobody moves, parked runs
+//! that nobody wakes, and leases that nothing will move. What it finds is a defect somewhere else, so it says so.
 
 use crate::shared::Shared;
 use service::health::Beat;
 use std::time::Duration;
-use store::{StoreError, catch_up, dispatcher, run_lease};
+use store::{StoreError, catch_up, dispatcher, run_lease, run_parked};
 use tokio_util::sync::CancellationToken;
 
 const EVERY: Duration = Duration::from_secs(10);
@@ -14,6 +14,8 @@ const EVERY: Duration = Duration::from_secs(10);
 pub struct Summary {
     /// Backlogs that were set going again.
     pub released: usize,
+    /// Parked runs that nothing stood in the way of.
+    pub woken: usize,
     /// Leases with neither a session nor a retry row.
     pub stranded: usize,
     /// Dispatchers that were gone for a day.
@@ -46,11 +48,16 @@ pub async fn run_once(shared: &Shared) -> Result<Summary, StoreError> {
         tracing::warn!(runs = released.len(), "Set backlogs going again that nobody moved");
         shared.work.notify_one();
     }
+    let woken = run_parked::sweep(&shared.store).await?;
+    if !woken.is_empty() {
+        tracing::warn!(runs = woken.len(), "Woke parked runs that nothing stood in the way of");
+        shared.work.notify_one();
+    }
     let stranded = run_lease::stranded(&shared.store).await?;
     shared.metrics.stranded(stranded.len());
     for key in &stranded {
         tracing::error!(run = %key.idempotency_key(), "A lease has neither a session nor a retry row: nothing will move it");
     }
     let forgotten = dispatcher::forget(&shared.store).await?;
-    Ok(Summary { released: released.len(), stranded: stranded.len(), forgotten })
+    Ok(Summary { released: released.len(), woken: woken.len(), stranded: stranded.len(), forgotten })
 }

@@ -1,5 +1,6 @@
 -- Sends runs back to the queue after an attempt that did not end them: the lease stays, without a session, so that an
--- exclusive job stays closed during the backoff. The caller has locked the leases in a statement before.
+-- exclusive job stays closed during the backoff. The caller has locked the leases in a statement before. The retry of a
+-- paused job is held; a pause that commits in the same instant may miss one, which then runs once more.
 --
 -- $1..$15 are arrays of one length: job_id, scheduled_for, attempt, token, session (NULL = whichever), undelivered,
 -- lost, failed, backoff in milliseconds, state, reason, exit_status, tail (NULL = nothing to keep), truncated, error.
@@ -22,7 +23,9 @@ WITH trying AS MATERIALIZED (
 ), queued AS (
     INSERT INTO run_queue (job_id, tenant_id, scheduled_for, due_at, start_by, generation, priority, undelivered, lost,
                            failed, attempt, origin, late, exclusive, queue)
-    SELECT f.job_id, f.tenant_id, f.scheduled_for, at.now + t.backoff_ms * interval '1 millisecond', NULL, f.generation,
+    SELECT f.job_id, f.tenant_id, f.scheduled_for,
+           CASE WHEN EXISTS (SELECT FROM job j WHERE j.id = f.job_id AND j.paused_at IS NOT NULL) THEN 'infinity'
+                ELSE at.now + t.backoff_ms * interval '1 millisecond' END, NULL, f.generation,
            f.priority, f.undelivered, f.lost, f.failed, f.attempt, f.origin, false, f.exclusive, f.queue
     FROM freed f JOIN trying t USING (job_id, scheduled_for), at
     ORDER BY f.job_id, f.scheduled_for

@@ -6,7 +6,8 @@
 -- $5: queues. $6, $7: spans of tenants, each after the one and through the other, in the order to serve them.
 -- $8: no row is due before. $9: at most so many rows a lane.
 -- A lane is (tenant, queue, priority). At most 64 lanes with due rows are served, and no row past its start_by.
--- Mirrors model::release::release for the policies FORBID and ALLOW.
+-- Mirrors model::release::release: `skips` and `parks` are its ends and its parked runs. Those are put off too and named in
+-- the answer, for the caller to park in a transaction of its own: here the open run can't be locked before it is seen.
 -- One row: what it did, and `identified` = false when the database is not the one that `epoch` names: then nothing.
 WITH at AS MATERIALIZED (
     SELECT esc_now() AS now
@@ -72,32 +73,45 @@ WITH at AS MATERIALIZED (
 ), leased AS MATERIALIZED (
     SELECT job_id, scheduled_for FROM started UNION ALL SELECT job_id, scheduled_for FROM retried
 ), blocked AS MATERIALIZED (
-    SELECT h.job_id, h.scheduled_for, h.tenant_id,
-           h.attempt = 0 AND h.exclusive AND h.origin = 'SCHEDULE' AND NOT h.late -- and no backlog drains, which it joins:
-               AND NOT EXISTS (SELECT FROM catch_up c WHERE c.job_id = h.job_id) AS skipped
-    FROM handed h WHERE (h.job_id, h.scheduled_for) NOT IN (SELECT job_id, scheduled_for FROM leased) -- hashed, unlike EXISTS
+    SELECT b.job_id, b.scheduled_for, b.tenant_id, b.place,
+           b.begins AND b.scheduled AND b.overlap = 'FORBID' AND NOT b.draining AND NOT b.spared AS skips,
+           b.begins AND (b.origin = 'MANUAL'
+                         OR b.scheduled AND b.overlap IN ('QUEUE', 'REPLACE') AND NOT b.draining) AS parks,
+           b.begins AND b.scheduled AND b.overlap = 'FORBID' AND b.draining AS spared -- from then on
+    FROM (
+        SELECT h.job_id, h.scheduled_for, h.tenant_id, h.origin, h.overlap, h.spared,
+               h.attempt = 0 AND h.exclusive AS begins, h.origin = 'SCHEDULE' AND NOT h.late AS scheduled,
+               EXISTS (SELECT FROM catch_up c WHERE c.job_id = h.job_id) AS draining,
+               row_number() OVER (PARTITION BY h.job_id ORDER BY h.scheduled_for) AS place
+        FROM handed h WHERE (h.job_id, h.scheduled_for) NOT IN (SELECT job_id, scheduled_for FROM leased) -- hashed, unlike EXISTS
+    ) b
 ), unqueued AS (
     DELETE FROM run_queue q
-    USING (SELECT job_id, scheduled_for FROM leased UNION ALL SELECT job_id, scheduled_for FROM blocked WHERE skipped) g
+    USING (SELECT job_id, scheduled_for FROM leased UNION ALL SELECT job_id, scheduled_for FROM blocked WHERE skips) g
     WHERE q.job_id = g.job_id AND q.scheduled_for = g.scheduled_for
-), postponed AS ( -- out of the way: blocked rows must not hide those that can start
-    UPDATE run_queue q SET due_at = at.now + interval '1 second'
+), postponed AS ( -- out of the way: blocked rows must not hide those that can start; of a job, in their order
+    UPDATE run_queue q
+    SET due_at = at.now + interval '1 second' + b.place * interval '1 microsecond', spared = q.spared OR b.spared
     FROM blocked b, at
-    WHERE NOT b.skipped AND q.job_id = b.job_id AND q.scheduled_for = b.scheduled_for
+    WHERE NOT b.skips AND q.job_id = b.job_id AND q.scheduled_for = b.scheduled_for
     RETURNING q.job_id
 ), ended AS (
     UPDATE run r SET state = 'SKIPPED', reason = 'OVERLAP', finished_at = at.now
     FROM blocked b, at
-    WHERE b.skipped AND r.job_id = b.job_id AND r.scheduled_for = b.scheduled_for AND r.state = 'PLANNED'
+    WHERE b.skips AND r.job_id = b.job_id AND r.scheduled_for = b.scheduled_for AND r.state = 'PLANNED'
       AND r.scheduled_for BETWEEN (SELECT min(scheduled_for) FROM blocked) AND (SELECT max(scheduled_for) FROM blocked)
     RETURNING r.job_id, r.scheduled_for, r.tenant_id
 ), outcome AS (
     INSERT INTO run_outcome (job_id, tenant_id, scheduled_for, at, attempt, state, reason, final)
     SELECT e.job_id, e.tenant_id, e.scheduled_for, at.now, 0, 'SKIPPED', 'OVERLAP', true FROM ended e, at
+    -- a run that was run again ends anew
+    ON CONFLICT (job_id, scheduled_for, attempt, final) DO UPDATE SET at = excluded.at, state = excluded.state, reason = excluded.reason
 )
 SELECT EXISTS (SELECT FROM identity) AS identified,
        (SELECT count(*) FROM leased) AS started,
        (SELECT count(*) FROM ended) AS skipped,
        (SELECT count(*) FROM postponed) AS postponed,
+       (SELECT array_agg(job_id ORDER BY job_id, scheduled_for) FROM blocked WHERE parks) AS parking_jobs,
+       (SELECT array_agg(scheduled_for ORDER BY job_id, scheduled_for) FROM blocked WHERE parks) AS parking_instants,
        (SELECT count(*) FROM lane) AS lanes,
        (SELECT tenant_id FROM handed ORDER BY number DESC LIMIT 1) AS last_tenant

@@ -3,10 +3,14 @@
 
 use crate::support::Cell;
 use chrono::{DateTime, Utc};
+use model::attempt::Spent;
 use model::ids::{ClaimId, DispatcherId, JobId, RunKey, SessionId, TenantId};
+use model::policy::OverlapPolicy;
+use model::run::{Reason, State};
 use std::time::Duration;
-use store::run_end::Attempt;
+use store::run_end::{Attempt, End};
 use store::run_lease::assignment::Assignment;
+use store::run_parked::Parked;
 use store::run_queue::{Claimed, Request, Slot, Tenants};
 use store::worker_session::Worker;
 use uuid::Uuid;
@@ -58,18 +62,113 @@ impl Floor {
     }
 
     pub async fn queued(&self, job: JobId, ago: i64, exclusive: bool, origin: &str, late: bool) -> RunKey {
+        let overlap = if exclusive { OverlapPolicy::Forbid } else { OverlapPolicy::Allow };
+        self.queued_with(job, ago, overlap, origin, late).await
+    }
+
+    /// A planned run of the schedule that was due `ago` seconds ago, in the queue.
+    pub async fn due_with(&self, job: JobId, ago: i64, overlap: OverlapPolicy) -> RunKey {
+        self.queued_with(job, ago, overlap, "SCHEDULE", false).await
+    }
+
+    pub async fn queued_with(
+        &self,
+        job: JobId,
+        ago: i64,
+        overlap: OverlapPolicy,
+        origin: &str,
+        late: bool,
+    ) -> RunKey {
         // Only manual runs lie between two seconds.
         let fraction = chrono::Duration::milliseconds(if origin == "MANUAL" { 500 } else { 0 });
         let key = RunKey::new(job, self.start - chrono::Duration::seconds(ago) - fraction);
         let sql = "WITH run AS (INSERT INTO run (job_id, tenant_id, scheduled_for, due_at, generation, term, origin)
                 VALUES ($1, $2, $3, $3, 1, 1, $5::text::run_origin))
-            INSERT INTO run_queue (job_id, tenant_id, scheduled_for, due_at, generation, priority, origin, late, exclusive, queue)
-            VALUES ($1, $2, $3, $3, 1, 0, $5::text::run_origin, $6, $4, 'default')";
+            INSERT INTO run_queue (job_id, tenant_id, scheduled_for, due_at, generation, priority, origin, late, exclusive,
+                overlap, queue)
+            VALUES ($1, $2, $3, $3, 1, 0, $5::text::run_origin, $6, $4, $7::text::run_overlap, 'default')";
         self.side
-            .execute(sql, &[&job.0, &TenantId::DEFAULT.0, &key.scheduled_for, &exclusive, &origin, &late])
+            .execute(
+                sql,
+                &[
+                    &job.0,
+                    &TenantId::DEFAULT.0,
+                    &key.scheduled_for,
+                    &overlap.is_exclusive(),
+                    &origin,
+                    &late,
+                    &overlap.as_str(),
+                ],
+            )
             .await
             .expect("a queued run");
         key
+    }
+
+    /// What was put off is due again.
+    pub async fn put_off_is_over(&self) {
+        let sql =
+            "UPDATE run_queue SET due_at = scheduled_for WHERE due_at > esc_now() AND due_at < 'infinity'";
+        self.side.execute(sql, &[]).await.expect("due");
+    }
+
+    /// What the ledger says of a run.
+    pub async fn state(&self, key: RunKey) -> String {
+        let sql = "SELECT state::text || coalesce('(' || reason::text || ')', '') FROM run WHERE job_id = $1 AND scheduled_for = $2";
+        self.side.query_one(sql, &[&key.job_id.0, &key.scheduled_for]).await.expect("a run").get(0)
+    }
+
+    /// Parks these runs in a transaction of its own.
+    pub async fn park(&self, keys: &[RunKey]) -> Parked {
+        let mut client = self.cell.store.client("park").await.expect("connected");
+        let tx = client.begin("park").await.expect("begun");
+        let parked = store::run_parked::park(&tx, keys).await.expect("parked");
+        tx.commit().await.expect("committed");
+        parked
+    }
+
+    /// Ends a run as its worker's success.
+    pub async fn succeed(&self, assignment: &Assignment) {
+        let end = End {
+            key: assignment.lease.key,
+            attempt: Some(attempt(assignment)),
+            state: State::Succeeded,
+            reason: None,
+            output: None,
+        };
+        assert_eq!(self.end(end).await, 1);
+    }
+
+    /// Ends a run; how many ended.
+    pub async fn end(&self, end: End) -> usize {
+        let mut client = self.cell.store.client("end").await.expect("connected");
+        let tx = client.begin("end").await.expect("begun");
+        let ended = store::run_end::end(&tx, &[end]).await.expect("answered");
+        tx.commit().await.expect("committed");
+        ended.len()
+    }
+
+    /// Sends a run back to the queue after a failure.
+    pub async fn fail(&self, assignment: &Assignment, after: Duration) {
+        let retry = store::run_lease::Retry {
+            key: assignment.lease.key,
+            attempt: attempt(assignment),
+            state: State::Failed,
+            reason: Reason::WorkFailed,
+            spent: Spent { failed: 1, ..Spent::default() },
+            after,
+            output: None,
+        };
+        let mut client = self.cell.store.client("retry").await.expect("connected");
+        let tx = client.begin("retry").await.expect("begun");
+        assert_eq!(store::run_lease::retry(&tx, &[retry]).await.expect("retried").len(), 1);
+        tx.commit().await.expect("committed");
+    }
+
+    /// A backlog of the job that has no run left.
+    pub async fn backlog(&self, job: JobId) {
+        let sql = "INSERT INTO catch_up (job_id, next_at, through, remaining) VALUES ($1, esc_now() - interval '1 hour', esc_now() - interval '30 minutes', 3)";
+        self.side.execute(sql, &[&job.0]).await.expect("a backlog");
     }
 
     /// A connected worker.
