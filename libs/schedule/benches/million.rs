@@ -29,9 +29,9 @@ fn main() {
     let parsed = begun.elapsed();
     let schedules_kb = memory("VmRSS").saturating_sub(before);
 
-    let mut times: Vec<(Duration, usize)> = (0..3).map(|_| plan_all(&schedules)).collect();
-    times.sort_unstable();
-    let (planned, occurrences) = times[times.len() / 2];
+    // The fastest of five: on a shared machine the others say what else it did.
+    let times = (0..5).map(|_| plan_all(&schedules));
+    let (planned, occurrences) = times.min().unwrap_or_default();
 
     println!("{JOBS} jobs in {} zones read in {parsed:?}; {occurrences} occurrences planned", zones.len());
     support::figure("1 M jobs planned once (60 s)", planned.as_secs_f64(), "s", 0.5);

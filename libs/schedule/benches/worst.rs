@@ -1,16 +1,18 @@
 //! The slowest call that a search over odd schedules finds: sparse years, days that few months have, local times that
-//! only a clock change removes, from instants around clock changes and at the ends of time.
+//! only a clock change removes, calendars that close years or nearly everything, from instants around clock changes
+//! and at the ends of time.
 //!
 //! Each question is asked three times and the fastest answer counts, since an interrupted call says nothing; the
 //! questions that look slowest are then asked 101 times, and the largest of their medians is the figure.
 
 mod support;
 
-use chrono::{DateTime, Utc};
-use escapement_schedule::{Schedule, Spec};
-use model::policy::{DstFold, DstGap};
+use chrono::{DateTime, NaiveDate, Utc};
+use escapement_schedule::{DateSet, OpenDays, Schedule, Spec};
+use model::policy::{CalendarRule, DstFold, DstGap};
 use std::fmt::Write as _;
 use std::hint::black_box;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use support::Numbers;
 
@@ -71,6 +73,7 @@ struct Odd {
     zone: &'static str,
     gap: DstGap,
     fold: DstFold,
+    days: Option<OpenDays>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,6 +95,7 @@ struct Timed {
 fn main() {
     let places = ZONES.map(|zone| Place { zone, changes: support::clock_changes(zone, 0, 7_258_000_000) });
     let mut numbers = Numbers(3);
+    let sets = date_sets();
     let mut slow = Vec::new();
     let mut asked = 0;
     let drawn = (0..EXPRESSIONS).map(|_| None);
@@ -102,6 +106,7 @@ fn main() {
             zone: place.zone,
             gap: *numbers.pick(DstGap::ALL),
             fold: *numbers.pick(DstFold::ALL),
+            days: open_days(&mut numbers, &sets),
         };
         asked += ask(&odd, place, &mut numbers, &mut slow);
     }
@@ -115,7 +120,7 @@ fn main() {
 fn ask(odd: &Odd, place: &Place, numbers: &mut Numbers, slow: &mut Vec<Timed>) -> usize {
     let mut note = |call, at, took| slow.push(Timed { took, odd: odd.clone(), call, at });
     note(Call::Parse, DateTime::UNIX_EPOCH, fastest(|| Schedule::parse(&odd.spec())));
-    let Ok(schedule) = Schedule::parse(&odd.spec()) else { return 1 };
+    let Some(schedule) = odd.schedule() else { return 1 };
     for number in 0..INSTANTS {
         let second = match number {
             0 => -86_400,
@@ -139,8 +144,12 @@ fn report(call: Call, slow: &[Timed]) {
     slowest.sort_by_key(|timed| std::cmp::Reverse(timed.took));
     let again = slowest.into_iter().take(AGAIN).map(|timed| (timed.again(), timed));
     if let Some((took, timed)) = again.max_by_key(|(took, _)| *took) {
-        let Odd { expression, zone, gap, fold } = &timed.odd;
-        println!("slowest {call:?}: {took:?}: {expression:?} in {zone}, {gap}, {fold}, at {}", timed.at);
+        let Odd { expression, zone, gap, fold, days } = &timed.odd;
+        let days = days.as_ref().map_or_else(|| "all days".to_owned(), shown);
+        println!(
+            "slowest {call:?}: {took:?}: {expression:?} in {zone}, {gap}, {fold}, {days}, at {}",
+            timed.at
+        );
         let what = format!("slowest {}", format!("{call:?}").to_lowercase());
         support::figure(&what, took.as_secs_f64() * 1e6, "µs", TARGET_US);
     }
@@ -150,16 +159,25 @@ impl Odd {
     fn spec(&self) -> Spec<'_> {
         support::spec(&self.expression, self.zone, self.gap, self.fold)
     }
+
+    /// None when it is refused.
+    fn schedule(&self) -> Option<Schedule> {
+        let schedule = Schedule::parse(&self.spec()).ok()?;
+        match &self.days {
+            Some(days) => schedule.with_calendars(days.clone()).ok(),
+            None => Some(schedule),
+        }
+    }
 }
 
 impl Timed {
     /// The median of 101 answers.
     fn again(&self) -> Duration {
-        let schedule = Schedule::parse(&self.odd.spec());
+        let schedule = self.odd.schedule();
         let mut times: Vec<Duration> = (0..101)
             .map(|_| match (&schedule, self.call) {
-                (Ok(schedule), Call::Next) => time(|| schedule.next(self.at)),
-                (Ok(schedule), Call::Previous) => time(|| schedule.previous(self.at)),
+                (Some(schedule), Call::Next) => time(|| schedule.next(self.at)),
+                (Some(schedule), Call::Previous) => time(|| schedule.previous(self.at)),
                 _ => time(|| Schedule::parse(&self.odd.spec())),
             })
             .collect();
@@ -176,6 +194,40 @@ fn time<T>(call: impl FnOnce() -> T) -> Duration {
 
 fn fastest<T>(call: impl Fn() -> T) -> Duration {
     (0..3).map(|_| time(&call)).min().unwrap_or_default()
+}
+
+/// Sets of dates: none, one far away, a row longer than moves reach, all but each 40th day of eleven years, each second
+/// day of 22 years, and the days of February that few months have.
+fn date_sets() -> Vec<Arc<DateSet>> {
+    let days = |first: i32, count: usize| {
+        let from = NaiveDate::from_ymd_opt(first, 1, 1).into_iter();
+        from.flat_map(move |first| first.iter_days().take(count)).enumerate()
+    };
+    let dates = |name: &str, dates: Vec<NaiveDate>| Arc::new(DateSet::new(name, dates));
+    vec![
+        dates("none", Vec::new()),
+        dates("one", days(2060, 1).map(|it| it.1).collect()),
+        dates("row", days(2030, 4_000).map(|it| it.1).collect()),
+        dates("nearly all", days(2030, 4_100).filter(|it| it.0 % 40 != 0).map(|it| it.1).collect()),
+        dates("each second", days(2025, 8_000).step_by(2).map(|it| it.1).collect()),
+        dates("leap", (1970..2200).filter_map(|year| NaiveDate::from_ymd_opt(year, 2, 29)).collect()),
+    ]
+}
+
+/// Calendars of a third of the schedules.
+fn open_days(numbers: &mut Numbers, sets: &[Arc<DateSet>]) -> Option<OpenDays> {
+    let set = vec![Arc::clone(numbers.pick(sets))];
+    let rule = *numbers.pick(CalendarRule::ALL);
+    match numbers.within(0, 5) {
+        0 => Some(OpenDays { exclude: set, only: Vec::new(), rule }),
+        1 => Some(OpenDays { exclude: Vec::new(), only: set, rule }),
+        _ => None,
+    }
+}
+
+fn shown(days: &OpenDays) -> String {
+    let names = |sets: &[Arc<DateSet>]| sets.iter().map(|set| set.name().to_owned()).collect::<Vec<_>>();
+    format!("without {:?}, only {:?}, {}", names(&days.exclude), names(&days.only), days.rule)
 }
 
 /// An odd expression: one that names only local times around clock changes, or one of sparse fields.
