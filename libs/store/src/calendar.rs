@@ -91,16 +91,18 @@ fn read_dates(row: &Row) -> Dates {
     ((TenantId(row.get("tenant_id")), version), row.get("dates"))
 }
 
-/// The calendar of `tenant` with this name.
+/// The calendars of `tenant` with these names, by name; a missing one is none.
 ///
 /// # Errors
 /// [`StoreError`] when the database can't be asked.
-pub async fn find(store: &Store, tenant: TenantId, name: &str) -> Result<Option<Calendar>, StoreError> {
-    let operation = "find a calendar";
+pub async fn find(store: &Store, tenant: TenantId, names: &[&str]) -> Result<Vec<Calendar>, StoreError> {
+    if names.is_empty() {
+        return Ok(Vec::new());
+    }
+    let operation = "find calendars";
     let client = store.client(operation).await?;
-    let names = [name];
-    let rows = client.query(operation, sql!("calendar/find.sql"), &[&tenant.0, &names.as_slice()]).await?;
-    Ok(rows.first().map(read))
+    let rows = client.query(operation, sql!("calendar/find.sql"), &[&tenant.0, &names]).await?;
+    Ok(rows.iter().map(read).collect())
 }
 
 /// A part of a tenant's calendars.

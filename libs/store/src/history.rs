@@ -55,7 +55,7 @@ pub struct PastAttempt {
     pub worker: Option<String>,
     /// How it ended.
     pub state: Phase,
-    /// Why.
+    /// Why; empty for a success, after which it was run again.
     pub reason: String,
     /// When it was handed out.
     pub claimed_at: Option<DateTime<Utc>>,
@@ -134,25 +134,25 @@ pub async fn attempts(
     let rows = client
         .query("list attempts", sql!("history/attempts.sql"), &[&tenant.0, &job.0, &scheduled_for])
         .await?;
-    rows.iter()
-        .map(|row| {
-            Ok(PastAttempt {
-                attempt: row.get("attempt"),
-                token: row.get("token"),
-                worker: row.get("worker_name"),
-                state: phase(row.get("state"))?,
-                reason: row.get("reason"),
-                claimed_at: row.get("claimed_at"),
-                accepted_at: row.get("accepted_at"),
-                finished_at: row.get("finished_at"),
-                exit_status: row.get("exit_status"),
-                error: row.get::<_, Option<String>>("error").unwrap_or_default(),
-            })
-        })
-        .collect()
+    rows.iter().map(past_attempt).collect()
 }
 
-fn read(row: &Row) -> Result<Run, StoreError> {
+pub(crate) fn past_attempt(row: &Row) -> Result<PastAttempt, StoreError> {
+    Ok(PastAttempt {
+        attempt: row.get("attempt"),
+        token: row.get("token"),
+        worker: row.get("worker_name"),
+        state: phase(row.get("state"))?,
+        reason: row.get::<_, Option<String>>("reason").unwrap_or_default(),
+        claimed_at: row.get("claimed_at"),
+        accepted_at: row.get("accepted_at"),
+        finished_at: row.get("finished_at"),
+        exit_status: row.get("exit_status"),
+        error: row.get::<_, Option<String>>("error").unwrap_or_default(),
+    })
+}
+
+pub(crate) fn read(row: &Row) -> Result<Run, StoreError> {
     Ok(Run {
         scheduled_for: row.get("scheduled_for"),
         due_at: row.get("due_at"),

@@ -47,6 +47,7 @@ pub mod status;
 pub mod term;
 pub mod verdict;
 pub mod watch_cursor;
+pub mod why;
 pub mod worker_session;
 
 pub use connect::{Client, Settings, Store, Transaction};

@@ -1,7 +1,8 @@
 //! What the audit trail says of each change: which fields, before and after. Values that may be secrets are left out:
 //! headers, environment, bodies and payloads of what runs, and everything about a webhook but its host.
 
-use model::ids::{Generation, JobId};
+use chrono::{DateTime, Utc};
+use model::ids::{Generation, JobId, instant_text, run_name};
 use model::job::{Definition, Work};
 use rpc::convert::job::Written;
 use serde_json::{Map, Value, json};
@@ -34,6 +35,39 @@ pub fn job_deleted(job: &Stored) -> Event {
     let detail =
         json!({ "id": job.id, "generation": job.generation.next(), "before": shown(&job.definition) });
     Event { action: "job.delete", object: format!("job/{}", job.name), detail }
+}
+
+/// A job was paused.
+pub fn job_paused(job: &Stored, reason: &str) -> Event {
+    let detail = json!({ "id": job.id, "generation": job.generation.next(), "reason": reason });
+    Event { action: "job.pause", object: format!("job/{}", job.name), detail }
+}
+
+/// A job was resumed; so many runs that waited were cancelled.
+pub fn job_resumed(job: &Stored, catch_up: bool, cancelled: usize) -> Event {
+    let generation = job.generation.next();
+    let detail =
+        json!({ "id": job.id, "generation": generation, "catchUp": catch_up, "cancelled": cancelled });
+    Event { action: "job.resume", object: format!("job/{}", job.name), detail }
+}
+
+/// A job was run by hand, at this instant.
+pub fn job_triggered(job: &Stored, scheduled_for: DateTime<Utc>) -> Event {
+    let detail = json!({ "id": job.id, "scheduledFor": instant_text(scheduled_for) });
+    Event { action: "job.trigger", object: format!("job/{}", job.name), detail }
+}
+
+/// So many past runs of a range were added.
+pub fn job_backfilled(job: &Stored, from: DateTime<Utc>, to: DateTime<Utc>, added: usize) -> Event {
+    let (from, to) = (instant_text(from), instant_text(to));
+    let detail = json!({ "id": job.id, "from": from, "to": to, "added": added });
+    Event { action: "job.backfill", object: format!("job/{}", job.name), detail }
+}
+
+/// A run was cancelled, or run again.
+pub fn run(action: &'static str, job: &Stored, scheduled_for: DateTime<Utc>) -> Event {
+    let object = format!("run/{}", run_name(&job.name, scheduled_for));
+    Event { action, object, detail: json!({ "id": job.id }) }
 }
 
 /// A channel was stored, changed or deleted.

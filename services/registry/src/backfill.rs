@@ -5,7 +5,7 @@
 
 mod range;
 
-use crate::failure::{Failure, retrying, wrong};
+use crate::failure::{Failure, retrying};
 use crate::idempotency::Call;
 use crate::{audit, jobs, occurrences};
 use chrono::{DateTime, NaiveDate, Utc};

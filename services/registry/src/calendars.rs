@@ -187,7 +187,8 @@ async fn get(store: &Store, caller: &Caller, name: &str) -> Result<Calendar, Fai
     if validate::name("", name).is_some() {
         return Err(not_found(name)); // no calendar has such a name
     }
-    calendar::find(store, caller.tenant_id, name).await?.ok_or_else(|| not_found(name))
+    let found = calendar::find(store, caller.tenant_id, &[name]).await?;
+    found.into_iter().next().ok_or_else(|| not_found(name))
 }
 
 async fn create(store: &Store, caller: &Caller, written: &Written) -> Result<Calendar, Failure> {

@@ -78,9 +78,21 @@ pub enum Failure {
         /// There are more of them.
         more: bool,
     },
+    /// It is not possible in the state in which things are.
+    #[error("{0}")]
+    Refused(String),
+    /// The idempotency key was used for a call that asked for something else.
+    #[error("idempotency key {key:?} was used for another call")]
+    KeyUsed {
+        /// The key.
+        key: String,
+    },
     /// Somebody else changed what was looked at before the locks were held: look again.
     #[error("overtaken by another change")]
     Overtaken,
+    /// A fault of ours: what was being done broke off.
+    #[error("{0} broke off")]
+    Broken(&'static str),
     /// The database failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -120,9 +132,14 @@ impl From<Failure> for Status {
                     jobs.join(", ")
                 ))
             }
+            Failure::Refused(reason) => Self::failed_precondition(reason),
+            Failure::KeyUsed { key } => Self::failed_precondition(format!(
+                "idempotency key {key:?} was used for a call that asked for something else: use a new key for each"
+            )),
             Failure::Overtaken => {
                 Self::unavailable("other changes of the same jobs were faster each time: try again")
             }
+            Failure::Broken(doing) => status::internal(doing, &failure),
             Failure::Store(error) => match error.retry() {
                 Retry::AtOnce | Retry::Later => status::unavailable("PostgreSQL", &error),
                 Retry::Split | Retry::Never => status::internal("talking to PostgreSQL", &error),

@@ -1,4 +1,4 @@
-//! Jobs: create, get, list, update, delete.
+//! Jobs: create, get, list, update, delete. Pausing, triggering, backfilling and explaining one have files of their own.
 //!
 //! Each call is one transaction, or nothing. A create or delete whose answer was lost may be repeated: it is told that
 //! the job exists, or is gone.
@@ -8,7 +8,7 @@ use crate::definition::{self, Given};
 use crate::failure::{Failure, retrying};
 use crate::references::{self, Known};
 use crate::registry::Registry;
-use crate::{page, why};
+use crate::{backfill, idempotency, page, pause, trigger, why};
 use rpc::auth::{Caller, Role};
 use rpc::v1;
 use rpc::v1::job_service_server::JobService;
@@ -71,23 +71,34 @@ impl JobService for Registry {
         Ok(Response::new(()))
     }
 
-    async fn pause_job(&self, _: Request<v1::PauseJobRequest>) -> Result<Response<v1::Job>, Status> {
-        Err(Status::unimplemented("not available yet"))
+    async fn pause_job(&self, request: Request<v1::PauseJobRequest>) -> Result<Response<v1::Job>, Status> {
+        let caller = Caller::of(&request, Role::Editor)?.clone();
+        let job = pause::pause(&self.store, &caller, &request.into_inner()).await?;
+        Ok(Response::new(message(&self.store, &job).await?))
     }
 
-    async fn resume_job(&self, _: Request<v1::ResumeJobRequest>) -> Result<Response<v1::Job>, Status> {
-        Err(Status::unimplemented("not available yet"))
+    async fn resume_job(&self, request: Request<v1::ResumeJobRequest>) -> Result<Response<v1::Job>, Status> {
+        let caller = Caller::of(&request, Role::Editor)?.clone();
+        let job = pause::resume(&self.store, &caller, &request.into_inner()).await?;
+        Ok(Response::new(message(&self.store, &job).await?))
     }
 
-    async fn trigger_job(&self, _: Request<v1::TriggerJobRequest>) -> Result<Response<v1::JobRun>, Status> {
-        Err(Status::unimplemented("not available yet"))
+    async fn trigger_job(
+        &self,
+        request: Request<v1::TriggerJobRequest>,
+    ) -> Result<Response<v1::JobRun>, Status> {
+        let caller = Caller::of(&request, Role::Editor)?.clone();
+        let key = idempotency::key(&request)?;
+        Ok(Response::new(trigger::trigger(&self.store, &caller, &request.into_inner(), key).await?))
     }
 
     async fn backfill_job(
         &self,
-        _: Request<v1::BackfillJobRequest>,
+        request: Request<v1::BackfillJobRequest>,
     ) -> Result<Response<v1::BackfillJobResponse>, Status> {
-        Err(Status::unimplemented("not available yet"))
+        let caller = Caller::of(&request, Role::Editor)?.clone();
+        let key = idempotency::key(&request)?;
+        Ok(Response::new(backfill::backfill(&self.store, &caller, &request.into_inner(), key).await?))
     }
 
     async fn why_job(
@@ -104,7 +115,10 @@ fn given(job: Option<v1::Job>) -> Result<v1::Job, Failure> {
 }
 
 /// The caller's job of this name or id, unless it was deleted.
-async fn find(store: &Store, caller: &Caller, name_or_id: &str) -> Result<Stored, Failure> {
+///
+/// # Errors
+/// As [`find_or_deleted`].
+pub async fn find(store: &Store, caller: &Caller, name_or_id: &str) -> Result<Stored, Failure> {
     let found = find_or_deleted(store, caller, name_or_id).await?;
     if found.deleted_at.is_none() { Ok(found) } else { Err(not_found(name_or_id)) }
 }
@@ -217,9 +231,23 @@ async fn delete(store: &Store, caller: &Caller, found: &Stored) -> Result<job_ch
 }
 
 /// The locked job, which somebody may have deleted since it was found.
-fn still_there(locked: Vec<Stored>, found: &Stored) -> Result<Stored, Failure> {
+///
+/// # Errors
+/// [`Failure::NotFound`].
+pub fn still_there(locked: Vec<Stored>, found: &Stored) -> Result<Stored, Failure> {
     let job = locked.into_iter().find(|job| job.id == found.id && job.deleted_at.is_none());
     job.ok_or_else(|| not_found(&found.name))
+}
+
+/// Refuses what a paused job does not do.
+///
+/// # Errors
+/// [`Failure::Refused`].
+pub fn not_paused(job: &Stored) -> Result<(), Failure> {
+    match job.paused {
+        None => Ok(()),
+        Some(_) => Err(Failure::Refused("the job is paused: resume it first".to_owned())),
+    }
 }
 
 /// The failure of a write that stores jobs' names.

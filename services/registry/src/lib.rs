@@ -9,20 +9,27 @@
 mod apply;
 mod audit;
 mod auth;
+mod backfill;
 mod calendars;
 mod channels;
 mod config;
 mod definition;
 mod failure;
+mod idempotency;
 mod jobs;
 mod metrics;
+mod occurrences;
 mod page;
+mod pause;
+mod preview;
 mod probe;
 mod references;
 mod registry;
+mod rerun;
 mod rest;
 mod runs;
 mod status;
+mod trigger;
 mod why;
 
 pub use config::RegistryConfig;

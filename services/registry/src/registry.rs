@@ -7,6 +7,7 @@ use rpc::v1::calendar_service_server::CalendarServiceServer;
 use rpc::v1::channel_service_server::ChannelServiceServer;
 use rpc::v1::job_service_server::JobServiceServer;
 use rpc::v1::run_service_server::RunServiceServer;
+use rpc::v1::schedule_service_server::ScheduleServiceServer;
 use rpc::v1::status_service_server::StatusServiceServer;
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,6 +46,7 @@ pub async fn routes(
         .add_service(ApplyServiceServer::new(registry.clone()).max_decoding_message_size(size))
         .add_service(RunServiceServer::new(registry.clone()).max_decoding_message_size(size))
         .add_service(ChannelServiceServer::new(registry.clone()).max_decoding_message_size(size))
+        .add_service(ScheduleServiceServer::new(registry.clone()).max_decoding_message_size(size))
         .add_service(CalendarServiceServer::new(registry.clone()).max_decoding_message_size(size))
         .add_service(StatusServiceServer::new(registry).max_decoding_message_size(size))
         .add_service(health)

@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use crate::registry::Registry;
-use crate::{jobs, page};
+use crate::{idempotency, jobs, page, rerun};
 use chrono::{DateTime, Utc};
 use model::ids::{RunKey, instant_text, run_name};
 use model::run::Phase;
@@ -10,9 +10,9 @@ use rpc::auth::{Caller, Role};
 use rpc::convert::{run, time};
 use rpc::v1;
 use rpc::v1::run_service_server::RunService;
-use store::Store;
 use store::history::{self, PastAttempt, Run};
 use store::job::Stored;
+use store::{Store, Transaction};
 use tonic::{Request, Response, Status};
 
 /// After every occurrence: schedules end with the year 2199. (PostgreSQL and chrono disagree about their own maxima.)
@@ -36,12 +36,18 @@ impl RunService for Registry {
         Ok(Response::new(get(&self.store, &caller, &request.into_inner()).await?))
     }
 
-    async fn cancel_run(&self, _: Request<v1::CancelRunRequest>) -> Result<Response<v1::JobRun>, Status> {
-        Err(Status::unimplemented("not available yet"))
+    async fn cancel_run(
+        &self,
+        request: Request<v1::CancelRunRequest>,
+    ) -> Result<Response<v1::JobRun>, Status> {
+        let caller = Caller::of(&request, Role::Editor)?.clone();
+        Ok(Response::new(rerun::cancel(&self.store, &caller, &request.into_inner()).await?))
     }
 
-    async fn rerun_run(&self, _: Request<v1::RerunRunRequest>) -> Result<Response<v1::JobRun>, Status> {
-        Err(Status::unimplemented("not available yet"))
+    async fn rerun_run(&self, request: Request<v1::RerunRunRequest>) -> Result<Response<v1::JobRun>, Status> {
+        let caller = Caller::of(&request, Role::Editor)?.clone();
+        let key = idempotency::key(&request)?;
+        Ok(Response::new(rerun::rerun(&self.store, &caller, &request.into_inner(), key).await?))
     }
 }
 
@@ -77,6 +83,20 @@ async fn get(store: &Store, caller: &Caller, request: &v1::GetRunRequest) -> Res
     let attempts = history::attempts(store, caller.tenant_id, job.id, scheduled_for).await?;
     let attempts = attempts.into_iter().map(attempt).collect();
     Ok(v1::JobRun { attempts, ..message(&job, found) })
+}
+
+/// A run as the transaction sees it that has just written it, without its attempts.
+///
+/// # Errors
+/// [`Failure::NotFound`].
+pub async fn written(
+    tx: &Transaction<'_>,
+    job: &Stored,
+    scheduled_for: DateTime<Utc>,
+) -> Result<v1::JobRun, Failure> {
+    let found = history::get_in(tx, job.tenant, job.id, scheduled_for).await?;
+    let name = || run_name(&job.name, scheduled_for);
+    found.map(|found| message(job, found)).ok_or_else(|| Failure::NotFound { kind: "run", name: name() })
 }
 
 /// A run as a message, without its attempts.

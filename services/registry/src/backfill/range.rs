@@ -46,9 +46,7 @@ impl Asked {
                 let message = format!("is before `from`: use {} or later", instant_text(from));
                 Err(vec![FieldError::new("to", message)])
             }
-            (from, to, pace) => {
-                Err([from.err(), to.err(), pace.err()].into_iter().flatten().collect())
-            }
+            (from, to, pace) => Err([from.err(), to.err(), pace.err()].into_iter().flatten().collect()),
         }
     }
 
@@ -83,19 +81,19 @@ impl Asked {
         let decided = |at: &DateTime<Utc>| before.is_none_or(|before| *at < before);
         let found = schedule.between(just_before, self.to).take_while(decided);
         let mut found: Vec<_> = found.take(OCCURRENCES_MAX + 1).collect();
-        let (most, unit) = if days(&found[..found.len().min(OCCURRENCES_MAX)]).len() > DAYS_MAX {
-            let reached: BTreeSet<_> = days(&found).into_iter().take(DAYS_MAX).collect();
-            (found.iter().take_while(|at| reached.contains(&at.date_naive())).count(), "days with occurrences")
+        let reached: BTreeSet<_> = days(&found).into_iter().take(DAYS_MAX).collect();
+        let within = found.iter().take_while(|at| reached.contains(&at.date_naive())).count();
+        let (most, limit) = if within < OCCURRENCES_MAX {
+            (within, format!("{DAYS_MAX} days with occurrences"))
         } else {
-            (OCCURRENCES_MAX, "occurrences")
+            (OCCURRENCES_MAX, format!("{OCCURRENCES_MAX} occurrences"))
         };
         if found.len() <= most {
             return Ok(found);
         }
-        let limit = if unit == "occurrences" { OCCURRENCES_MAX } else { DAYS_MAX };
         found.truncate(most);
         let last = found.last().map_or_else(String::new, |last| instant_text(*last));
-        let message = format!("the range has more than {limit} {unit}: use a narrower one, for example to {last}");
+        let message = format!("the range has more than {limit}: use a narrower one, for example to {last}");
         Err(FieldError::new("to", message))
     }
 
