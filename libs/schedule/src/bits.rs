@@ -22,6 +22,10 @@ pub(crate) fn range(first: u32, last: u32, step: u32) -> u64 {
 }
 
 /// The members in order.
-pub(crate) fn members(set: u64) -> impl Iterator<Item = u32> {
-    (0..64).filter(move |value| set >> value & 1 == 1)
+pub(crate) fn members(mut set: u64) -> impl Iterator<Item = u32> {
+    std::iter::from_fn(move || {
+        let member = (set != 0).then(|| set.trailing_zeros())?;
+        set &= set - 1;
+        Some(member)
+    })
 }
