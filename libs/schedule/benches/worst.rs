@@ -7,7 +7,7 @@
 
 mod support;
 
-use chrono::{DateTime, NaiveDate, Utc};
+use chrono::{DateTime, Datelike, NaiveDate, TimeDelta, Timelike, Utc};
 use escapement_schedule::{DateSet, OpenDays, Schedule, Spec};
 use model::policy::{CalendarRule, DstFold, DstGap};
 use std::fmt::Write as _;
@@ -111,8 +111,14 @@ fn main() {
         asked += ask(&odd, place, &mut numbers, &mut slow);
     }
     println!("{asked} questions asked");
-    for call in [Call::Next, Call::Previous, Call::Parse] {
-        report(call, &slow);
+    for (call, limited) in [
+        (Call::Parse, false),
+        (Call::Next, false),
+        (Call::Previous, false),
+        (Call::Next, true),
+        (Call::Previous, true),
+    ] {
+        report(call, limited, &slow);
     }
 }
 
@@ -138,9 +144,10 @@ fn ask(odd: &Odd, place: &Place, numbers: &mut Numbers, slow: &mut Vec<Timed>) -
     1 + 2 * INSTANTS
 }
 
-/// Prints the call's slowest question.
-fn report(call: Call, slow: &[Timed]) {
-    let mut slowest: Vec<&Timed> = slow.iter().filter(|timed| timed.call == call).collect();
+/// Prints the call's slowest question to a schedule that is or isn't limited by calendars.
+fn report(call: Call, limited: bool, slow: &[Timed]) {
+    let asked = |timed: &&Timed| timed.call == call && timed.odd.days.is_some() == limited;
+    let mut slowest: Vec<&Timed> = slow.iter().filter(asked).collect();
     slowest.sort_by_key(|timed| std::cmp::Reverse(timed.took));
     let again = slowest.into_iter().take(AGAIN).map(|timed| (timed.again(), timed));
     if let Some((took, timed)) = again.max_by_key(|(took, _)| *took) {
@@ -150,7 +157,8 @@ fn report(call: Call, slow: &[Timed]) {
             "slowest {call:?}: {took:?}: {expression:?} in {zone}, {gap}, {fold}, {days}, at {}",
             timed.at
         );
-        let what = format!("slowest {}", format!("{call:?}").to_lowercase());
+        let limits = if limited { " with calendars" } else { "" };
+        let what = format!("slowest {}{limits}", format!("{call:?}").to_lowercase());
         support::figure(&what, took.as_secs_f64() * 1e6, "µs", TARGET_US);
     }
 }
@@ -197,7 +205,7 @@ fn fastest<T>(call: impl Fn() -> T) -> Duration {
 }
 
 /// Sets of dates: none, one far away, a row longer than moves reach, all but each 40th day of eleven years, each second
-/// day of 22 years, and the days of February that few months have.
+/// day of 22 years, the leap days, and the first days of months, which `30W` or `L` never meet.
 fn date_sets() -> Vec<Arc<DateSet>> {
     let days = |first: i32, count: usize| {
         let from = NaiveDate::from_ymd_opt(first, 1, 1).into_iter();
@@ -211,6 +219,7 @@ fn date_sets() -> Vec<Arc<DateSet>> {
         dates("nearly all", days(2030, 4_100).filter(|it| it.0 % 40 != 0).map(|it| it.1).collect()),
         dates("each second", days(2025, 8_000).step_by(2).map(|it| it.1).collect()),
         dates("leap", (1970..2200).filter_map(|year| NaiveDate::from_ymd_opt(year, 2, 29)).collect()),
+        dates("firsts", days(1970, 84_000).map(|it| it.1).filter(|date| date.day() == 1).collect()),
     ]
 }
 
@@ -273,7 +282,6 @@ fn years(numbers: &mut Numbers) -> String {
 
 /// An expression that names local times near the clock changes of some years, and hardly anything else.
 fn around_changes(numbers: &mut Numbers, place: &Place) -> String {
-    use chrono::{Datelike, TimeDelta, Timelike};
     let Ok(clock) = support::parse("* * * * *", place.zone) else { return "* * * * *".to_owned() };
     let change = support::instant(*numbers.pick(&place.changes));
     // Just before the change and a while further on the old clock: what a gap removes and a fold repeats.
