@@ -3,7 +3,7 @@
 //! Invariant: an occurrence that has a run keeps it; what the planner has still to decide is left to it. Which instants
 //! are occurrences is decided by the caller, while the job is [`lock`](crate::job_change::lock)ed.
 
-use crate::catch_up::{self, Addition};
+use crate::catch_up::{self, Addition, Pace};
 use crate::job::Stored;
 use crate::{StoreError, Transaction, sql};
 use chrono::{DateTime, TimeDelta, Utc};
@@ -33,18 +33,10 @@ pub async fn existing(
     Ok(rows.iter().map(|row| row.get("scheduled_for")).collect())
 }
 
-/// How the runs of a backfill follow each other.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pace {
-    /// When the first one may start.
-    pub from: DateTime<Utc>,
-    /// Between the starts of two.
-    pub interval: Duration,
-}
-
 /// Inserts those of the instants that have no run yet, oldest first, by the job's present definition, and returns them.
-/// They wait in the job's backlog when its runs exclude each other, else in the queue. The ledger's floor is held, the
-/// job is locked, and each day has its partition.
+/// They start `interval` after each other at least, from `at` on: one after the other in the job's backlog when its runs
+/// exclude each other, else at that pace beside each other. The ledger's floor is held, the job is locked, and each
+/// day has its partition.
 ///
 /// # Errors
 /// [`StoreError::Database`].
@@ -52,14 +44,22 @@ pub async fn insert(
     tx: &Transaction<'_>,
     job: &Stored,
     instants: &[DateTime<Utc>],
-    pace: Pace,
+    at: DateTime<Utc>,
+    interval: Duration,
     traceparent: Option<&str>,
 ) -> Result<Vec<DateTime<Utc>>, StoreError> {
     let (Some(oldest), Some(newest)) = (instants.first(), instants.last()) else { return Ok(Vec::new()) };
     let definition = &job.definition;
     let beside = !definition.overlap.is_exclusive();
-    let interval_ms = i64::try_from(pace.interval.as_millis()).unwrap_or(i64::MAX);
-    let from = if beside { after_queued(tx, job.id, pace).await? } else { pace.from };
+    let (mut from, mut step) = (at, interval);
+    let paces = if beside { catch_up::lock_paces(tx, &[job.tenant]).await? } else { Vec::new() };
+    if beside {
+        let last = last_queued(tx, job.id).await?;
+        let ready = paces.iter().map(|pace| pace.next_at).chain(last.map(|last| later(last, interval)));
+        from = ready.fold(at, DateTime::max);
+        step = paces.iter().map(slot).fold(interval, Duration::max);
+    }
+    let step_ms = i64::try_from(step.as_nanos().div_ceil(1_000_000)).unwrap_or(i64::MAX);
     let trace = traceparent.map(str::as_bytes);
     let rows = tx
         .query(
@@ -72,7 +72,7 @@ pub async fn insert(
                 &job.generation.0,
                 &trace,
                 &beside,
-                &interval_ms,
+                &step_ms,
                 &definition.priority,
                 &definition.queue,
                 oldest,
@@ -82,17 +82,27 @@ pub async fn insert(
         .await?;
     let added: Vec<DateTime<Utc>> = rows.iter().map(|row| row.get("scheduled_for")).collect();
     if let (false, Some(first), Some(last)) = (beside, added.first(), added.last()) {
-        let addition = Addition { job_id: job.id, first: *first, last: *last, count: added.len() };
+        let addition = Addition { job_id: job.id, first: *first, last: *last, count: added.len(), interval };
         catch_up::extend(tx, &[addition]).await?;
     }
+    let count = u32::try_from(added.len()).unwrap_or(u32::MAX);
+    let taken = paces.iter().map(|pace| (pace.tenant_id, later(pace.next_at.max(at), slot(pace) * count)));
+    catch_up::set_paces(tx, &taken.collect::<Vec<_>>()).await?;
     Ok(added)
 }
 
-/// When the first run may start: after those that are queued already.
-async fn after_queued(tx: &Transaction<'_>, job: JobId, pace: Pace) -> Result<DateTime<Utc>, StoreError> {
+/// Between the runs of all of a tenant's backlogs.
+fn slot(pace: &Pace) -> Duration {
+    Duration::from_secs(1) / pace.per_second.max(1)
+}
+
+fn later(at: DateTime<Utc>, by: Duration) -> DateTime<Utc> {
+    let by = TimeDelta::from_std(by).unwrap_or(TimeDelta::MAX);
+    at.checked_add_signed(by).unwrap_or(DateTime::<Utc>::MAX_UTC)
+}
+
+/// When the last run of the job's backlog that is queued already is due.
+async fn last_queued(tx: &Transaction<'_>, job: JobId) -> Result<Option<DateTime<Utc>>, StoreError> {
     let rows = tx.query(sql!("backfill/last_queued.sql"), &[&job.0]).await?;
-    let last: Option<DateTime<Utc>> = rows.first().and_then(|row| row.get("due_at"));
-    let interval = TimeDelta::from_std(pace.interval).unwrap_or(TimeDelta::MAX);
-    let next = last.and_then(|last| last.checked_add_signed(interval));
-    Ok(next.map_or(pace.from, |next| next.max(pace.from)))
+    Ok(rows.first().and_then(|row| row.get("due_at")))
 }

@@ -7,6 +7,7 @@
 
 use crate::{StoreError, Transaction, sql};
 use model::ids::TenantId;
+use sha2::{Digest, Sha256};
 
 /// How long a key is kept.
 const KEPT_HOURS: i32 = 24;
@@ -38,13 +39,14 @@ pub enum Begun {
     Other,
 }
 
-/// Begins a call with a key. Comes before every other lock of the transaction.
+/// Begins a call with a key, which asks for what is in `body`. Comes before every other lock of the transaction.
 ///
 /// # Errors
 /// [`StoreError::Database`]; a call with the same key that takes too long is worth a later try.
-pub async fn begin(tx: &Transaction<'_>, key: &Key<'_>, body_hash: &[u8; 32]) -> Result<Begun, StoreError> {
+pub async fn begin(tx: &Transaction<'_>, key: &Key<'_>, body: &[u8]) -> Result<Begun, StoreError> {
     let Key { tenant, caller, route, key } = key;
-    let hash = body_hash.as_slice();
+    let hash = Sha256::digest(body);
+    let hash = hash.as_slice();
     let first = tx
         .query(sql!("idempotency_key/begin.sql"), &[&tenant.0, caller, route, key, &hash, &KEPT_HOURS])
         .await?;

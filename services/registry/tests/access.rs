@@ -27,6 +27,12 @@ fn methods() -> Vec<(&'static str, &'static str, Option<Value>, &'static [Role])
         ("POST", "/v1/apply", Some(json!({ "jobs": [job("invoices")] })), WRITE),
         ("POST", "/v1/channels", Some(channel), WRITE),
         ("DELETE", "/v1/channels/oncall", None, WRITE),
+        ("POST", "/v1/jobs/invoices:pause", Some(json!({})), WRITE),
+        ("POST", "/v1/jobs/invoices:resume", Some(json!({})), WRITE),
+        ("POST", "/v1/jobs/invoices:trigger", Some(json!({})), WRITE),
+        ("POST", "/v1/jobs/invoices:backfill", Some(json!({})), WRITE),
+        ("POST", "/v1/jobs/invoices/runs/2026-11-29T09:00:00Z:cancel", Some(json!({})), WRITE),
+        ("POST", "/v1/jobs/invoices/runs/2026-11-29T09:00:00Z:rerun", Some(json!({})), WRITE),
         ("DELETE", "/v1/jobs/invoices", None, WRITE),
     ]
 }
@@ -69,11 +75,25 @@ async fn another_tenants_job_is_as_absent_as_none() {
             ("GET", format!("/v1/jobs/{job}/runs/2026-11-29T09:00:00Z")),
             ("PUT", format!("/v1/jobs/{job}")),
             ("DELETE", format!("/v1/jobs/{job}")),
+            ("POST", format!("/v1/jobs/{job}:pause")),
+            ("POST", format!("/v1/jobs/{job}:resume")),
+            ("POST", format!("/v1/jobs/{job}:trigger")),
+            ("POST", format!("/v1/jobs/{job}:backfill")),
+            ("POST", format!("/v1/jobs/{job}/runs/2026-11-29T09:00:00Z:cancel")),
+            ("POST", format!("/v1/jobs/{job}/runs/2026-11-29T09:00:00Z:rerun")),
         ]
     };
     for named in ["invoices", &id] {
         for ((method, path), (_, absent)) in paths(named).into_iter().zip(paths(&nobody)) {
-            let body = (method == "PUT").then(|| job("invoices"));
+            let body = match method {
+                "PUT" => Some(job("invoices")),
+                "POST" => Some(json!({})),
+                _ => None,
+            };
+            let body = match path.ends_with(":backfill") {
+                true => Some(json!({ "from": "2026-11-01T00:00:00Z", "to": "2026-11-02T00:00:00Z" })),
+                false => body,
+            };
             let (status, theirs) = registry.call(&other, method, &path, body.as_ref()).await.unwrap();
             let (_, none) = registry.call(&other, method, &absent, body.as_ref()).await.unwrap();
             assert_eq!(status, 404, "{method} {path}");

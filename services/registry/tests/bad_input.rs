@@ -66,15 +66,14 @@ async fn each_wrong_field_is_named_with_what_would_be_right() {
 async fn all_wrong_fields_are_named_at_once() {
     let registry = Registry::start().await;
     let wrong = json!({
-        "name": "X", "schedule": "61 * * * *", "timezone": "Nowhere", "overlap": "QUEUE", "priority": 77,
+        "name": "X", "schedule": "61 * * * *", "timezone": "Nowhere", "priority": 77,
         "misfire": { "grace": "1s" }, "alert": { "channels": ["nobody"] },
     });
     let (status, problem) = registry.admin("POST", "/v1/jobs", Some(&with(job("a"), wrong))).await;
     assert_eq!(status, 400);
     let mut found = wrong_fields(&problem);
     found.sort_unstable();
-    let expected =
-        ["alert.channels[0]", "misfire.grace", "name", "overlap", "priority", "schedule", "timezone"];
+    let expected = ["alert.channels[0]", "misfire.grace", "name", "priority", "schedule", "timezone"];
     assert_eq!(found, expected);
 }
 

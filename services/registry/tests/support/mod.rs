@@ -80,8 +80,23 @@ impl Registry {
         path: &str,
         body: Option<&Value>,
     ) -> Result<(u16, Value), reqwest::Error> {
+        self.call_with(token, method, path, body, &[]).await
+    }
+
+    /// As [`Self::call`], with further headers.
+    pub async fn call_with(
+        &self,
+        token: &str,
+        method: &str,
+        path: &str,
+        body: Option<&Value>,
+        headers: &[(&str, &str)],
+    ) -> Result<(u16, Value), reqwest::Error> {
         let method = method.parse().expect("a method");
         let mut request = self.http.request(method, format!("{}{path}", self.rest)).bearer_auth(token);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
         if let Some(body) = body {
             request = request.json(body);
         }
@@ -89,6 +104,12 @@ impl Registry {
         let status = answer.status().as_u16();
         let text = answer.bytes().await?;
         Ok((status, serde_json::from_slice(&text).unwrap_or(Value::Null)))
+    }
+
+    /// A POST of the administrator's that may be repeated with `key`.
+    pub async fn keyed(&self, path: &str, body: &Value, key: &str) -> (u16, Value) {
+        let headers = [("idempotency-key", key)];
+        self.call_with(&self.admin, "POST", path, Some(body), &headers).await.expect("an answer")
     }
 
     /// As [`Self::call`], by the administrator.
@@ -102,6 +123,21 @@ impl Registry {
         let value: MetadataValue<_> = format!("Bearer {}", self.admin).parse().expect("a header");
         request.metadata_mut().insert("authorization", value);
         request
+    }
+
+    /// An open run of the job, planned so many seconds ago and handed out to a worker; its instant.
+    pub async fn opened(&self, job: &str, seconds: i64) -> String {
+        let at = self.plan(job, -seconds).await;
+        self.sql(&format!(
+            "DELETE FROM run_queue WHERE job_id = '{job}' AND scheduled_for = '{at}';
+             INSERT INTO run_lease (job_id, tenant_id, session_id, claim_id, scheduled_for, claimed_at, generation, token, priority,
+                                    undelivered, lost, failed, attempt, connection, origin, exclusive, queue)
+                 VALUES ('{job}', '{tenant}', gen_random_uuid(), gen_random_uuid(), '{at}', esc_now(), 1, 5, 0, 0, 0, 0, 1,
+                         1, 'SCHEDULE', true, 'default')",
+            tenant = TenantId::DEFAULT
+        ))
+        .await;
+        at
     }
 
     /// Plans the occurrence so many seconds from now as the planner does, and returns its instant.
