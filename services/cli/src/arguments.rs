@@ -1,7 +1,10 @@
 //! What can be typed.
 
+mod operate;
+
 use crate::client::Client;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+pub use operate::{Backfill, Cancel, Pause, Rerun, Resume, RunName, Trigger};
 use std::path::PathBuf;
 
 /// A distributed cron: each occurrence gets exactly one run.
@@ -52,14 +55,30 @@ impl Connection {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Creates or changes the jobs and channels of YAML files, all or none.
+    /// Creates or changes the jobs, channels and calendars of YAML files, all or none.
     Apply(Apply),
-    /// Shows jobs or channels.
+    /// Shows jobs, channels or calendars.
     Get(Get),
-    /// Deletes a job or channel.
+    /// Deletes a job, channel or calendar.
     Delete(Delete),
+    /// Shows what a schedule means and when it is due, with what rules move, double or drop.
+    Preview(Preview),
+    /// Says what is or was to happen at an instant of a job, past or future, and why.
+    Why(Why),
     /// Shows a job's runs, the latest first.
     Runs(Runs),
+    /// Pauses a job: nothing of it is planned or handed out until it is resumed. What runs goes on.
+    Pause(Pause),
+    /// Resumes a paused job.
+    Resume(Resume),
+    /// Runs a job now, once, beside its schedule.
+    Trigger(Trigger),
+    /// Runs the past occurrences of a range that have no run yet.
+    Backfill(Backfill),
+    /// Runs an ended run again: a new attempt with the same idempotency key.
+    Rerun(Rerun),
+    /// Cancels a run: at once if it waits, else its worker is asked to stop.
+    Cancel(Cancel),
     /// Shows whether the clockwork turns: leader, lateness, dispatchers, workers, queue.
     Status,
     /// Brings the database's schema to this release's version.
@@ -74,7 +93,8 @@ pub enum Command {
 
 #[derive(Debug, Args)]
 pub struct Apply {
-    /// A YAML file of documents with `kind: Job` or `kind: Channel`; `-` is standard input. May be repeated.
+    /// A YAML file of documents with `kind: Job`, `kind: Channel` or `kind: Calendar`; `-` is standard input. May be
+    /// repeated.
     #[arg(short, long = "file", required = true)]
     pub files: Vec<PathBuf>,
 }
@@ -88,6 +108,9 @@ pub enum Kind {
     /// Channels.
     #[value(alias = "channel")]
     Channels,
+    /// Calendars.
+    #[value(alias = "calendar")]
+    Calendars,
 }
 
 #[derive(Debug, Args)]
@@ -104,6 +127,88 @@ pub struct Delete {
     pub kind: Kind,
     /// Its name or id.
     pub name: String,
+}
+
+#[derive(Debug, Args)]
+pub struct Preview {
+    /// As in a job: "0 9 * * 1-5".
+    #[arg(required_unless_present = "job")]
+    pub schedule: Option<String>,
+    /// Shows a job's own schedule instead.
+    #[arg(long, conflicts_with_all = ["schedule", "timezone", "dst_gap", "dst_fold", "starts_at", "ends_at", "exclude", "only", "rule"])]
+    pub job: Option<String>,
+    /// IANA name; UTC without it.
+    #[arg(long)]
+    pub timezone: Option<String>,
+    /// What becomes of a time that a clock change removes.
+    #[arg(long, value_enum)]
+    pub dst_gap: Option<DstGap>,
+    /// Which pass of a time counts that a clock change repeats.
+    #[arg(long, value_enum)]
+    pub dst_fold: Option<DstFold>,
+    /// No occurrence before this counts (RFC 3339).
+    #[arg(long)]
+    pub starts_at: Option<String>,
+    /// No occurrence after this counts (RFC 3339).
+    #[arg(long)]
+    pub ends_at: Option<String>,
+    /// A calendar whose dates are closed. May be repeated.
+    #[arg(long, value_name = "CALENDAR")]
+    pub exclude: Vec<String>,
+    /// A calendar outside of whose dates days are closed. May be repeated.
+    #[arg(long, value_name = "CALENDAR")]
+    pub only: Vec<String>,
+    /// What becomes of an occurrence on a closed day.
+    #[arg(long, value_enum)]
+    pub rule: Option<CalendarRule>,
+    /// From when on (RFC 3339); now without it.
+    #[arg(long)]
+    pub from: Option<String>,
+    /// How many.
+    #[arg(short = 'n', long, default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub count: u16,
+    /// Goes back in time.
+    #[arg(long)]
+    pub previous: bool,
+}
+
+/// What becomes of a time that a clock change removes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum DstGap {
+    /// Once, at the first instant after the gap.
+    RunAfter,
+    /// Not at all.
+    Skip,
+}
+
+/// Which pass of a time counts that a clock change repeats.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum DstFold {
+    /// The first one.
+    First,
+    /// The second one.
+    Second,
+    /// Both.
+    Both,
+}
+
+/// What becomes of an occurrence on a closed day.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum CalendarRule {
+    /// It does not happen.
+    Skip,
+    /// It happens on the next open day.
+    NextDay,
+    /// It happens on the open day before.
+    PreviousDay,
+}
+
+#[derive(Debug, Args)]
+pub struct Why {
+    /// JOB@TIME: the job's name or id, and the instant as 2026-11-29T09:00:00Z, or without an offset in the job's local
+    /// time.
+    #[arg(value_name = "JOB@TIME")]
+    pub run: String,
 }
 
 #[derive(Debug, Args)]

@@ -48,17 +48,22 @@ impl Client {
 
     /// GET.
     pub async fn get(&self, path: &str) -> anyhow::Result<Value> {
-        self.call(Method::GET, path, None).await
+        self.call(Method::GET, path, None, None).await
     }
 
     /// POST.
     pub async fn post(&self, path: &str, body: &Value) -> anyhow::Result<Value> {
-        self.call(Method::POST, path, Some(body)).await
+        self.call(Method::POST, path, Some(body), None).await
+    }
+
+    /// POST; repeated with the same `key`, it changes nothing more and answers the same.
+    pub async fn post_once(&self, path: &str, body: &Value, key: Option<&str>) -> anyhow::Result<Value> {
+        self.call(Method::POST, path, Some(body), key).await
     }
 
     /// DELETE.
     pub async fn delete(&self, path: &str) -> anyhow::Result<Value> {
-        self.call(Method::DELETE, path, None).await
+        self.call(Method::DELETE, path, None, None).await
     }
 
     /// Every page of a list, as one array under `field`.
@@ -77,10 +82,19 @@ impl Client {
         }
     }
 
-    async fn call(&self, method: Method, path: &str, body: Option<&Value>) -> anyhow::Result<Value> {
+    async fn call(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+        key: Option<&str>,
+    ) -> anyhow::Result<Value> {
         let mut request = self.http.request(method, format!("{}{path}", self.server));
         if let Some(token) = &self.token {
             request = request.bearer_auth(token);
+        }
+        if let Some(key) = key {
+            request = request.header("idempotency-key", key);
         }
         if let Some(body) = body {
             request = request.json(body);

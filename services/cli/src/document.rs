@@ -39,8 +39,9 @@ fn sort(mut document: Value) -> anyhow::Result<(&'static str, Value)> {
     let collection = match object.remove("kind").as_ref().and_then(Value::as_str) {
         Some("Job") => "jobs",
         Some("Channel") => "channels",
-        Some(other) => bail!("kind {other:?}: use Job or Channel"),
-        None => bail!("kind is missing: use `kind: Job` or `kind: Channel`"),
+        Some("Calendar") => "calendars",
+        Some(other) => bail!("kind {other:?}: use Job, Channel or Calendar"),
+        None => bail!("kind is missing: use `kind: Job`, `kind: Channel` or `kind: Calendar`"),
     };
     for path in DURATIONS {
         if let Some(field) = document.pointer_mut(path)
@@ -105,12 +106,17 @@ mod tests {
 
     #[test]
     fn documents_are_sorted_by_kind() {
-        let text = "kind: Job\nname: a\nmaxRuntime: 1h30m\n---\nkind: Channel\nname: c\n---\n";
+        let text = "kind: Job\nname: a\nmaxRuntime: 1h30m\n---\nkind: Channel\nname: c\n---\n\
+                    kind: Calendar\nname: holidays\ndates: [2026-12-25]\n---\n";
         let mut request = json!({});
         add(&mut request, "jobs.yaml", text).expect("sound documents");
         assert_eq!(
             request,
-            json!({"jobs": [{"name": "a", "maxRuntime": "5400s"}], "channels": [{"name": "c"}]})
+            json!({
+                "jobs": [{"name": "a", "maxRuntime": "5400s"}],
+                "channels": [{"name": "c"}],
+                "calendars": [{"name": "holidays", "dates": ["2026-12-25"]}],
+            })
         );
     }
 
@@ -118,7 +124,10 @@ mod tests {
     fn a_wrong_document_is_named_with_its_place() {
         let error =
             add(&mut json!({}), "jobs.yaml", "kind: Job\nname: a\n---\nkind: Joob\n").expect_err("Joob");
-        assert_eq!(format!("{error:#}"), "jobs.yaml, document 2: kind \"Joob\": use Job or Channel");
+        assert_eq!(
+            format!("{error:#}"),
+            "jobs.yaml, document 2: kind \"Joob\": use Job, Channel or Calendar"
+        );
         let error = add(&mut json!({}), "jobs.yaml", "kind: Job\nmaxRuntime: long\n").expect_err("long");
         assert!(
             format!("{error:#}").starts_with("jobs.yaml, document 1: maxRuntime: \"long\" is not a duration"),

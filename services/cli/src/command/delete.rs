@@ -1,4 +1,4 @@
-//! `escapement delete jobs|channels NAME`.
+//! `escapement delete jobs|channels|calendars NAME`.
 
 use crate::arguments::{Delete, Kind, Output};
 use crate::client::{Client, encode};
@@ -8,6 +8,7 @@ pub async fn run(client: &Client, delete: &Delete, output: Output) -> anyhow::Re
     let (collection, kind) = match delete.kind {
         Kind::Jobs => ("jobs", "job"),
         Kind::Channels => ("channels", "channel"),
+        Kind::Calendars => ("calendars", "calendar"),
     };
     let answer = client.delete(&format!("/v1/{collection}/{}", encode(&delete.name))).await?;
     match output {

@@ -1,4 +1,4 @@
-//! `escapement get jobs|channels [NAME]`.
+//! `escapement get jobs|channels|calendars [NAME]`.
 
 use crate::arguments::{Get, Kind, Output};
 use crate::client::{Client, encode};
@@ -9,6 +9,7 @@ pub async fn run(client: &Client, get: &Get, output: Output) -> anyhow::Result<(
     let collection = match get.kind {
         Kind::Jobs => "jobs",
         Kind::Channels => "channels",
+        Kind::Calendars => "calendars",
     };
     let path = format!("/v1/{collection}");
     let items = match &get.name {
@@ -20,20 +21,25 @@ pub async fn run(client: &Client, get: &Get, output: Output) -> anyhow::Result<(
             }
             vec![item]
         }
-        None if get.kind == Kind::Jobs => client.list(&path, collection).await?,
+        None if get.kind != Kind::Channels => client.list(&path, collection).await?,
         None => client.get(&path).await?[collection].as_array().cloned().unwrap_or_default(),
     };
     match (output, get.kind) {
         (Output::Json, _) => table::print_json(&json!({ collection: items })),
         (Output::Table, Kind::Jobs) => print_jobs(&items),
         (Output::Table, Kind::Channels) => print_channels(&items),
+        (Output::Table, Kind::Calendars) => print_calendars(&items),
     }
     Ok(())
 }
 
 fn print_jobs(jobs: &[Value]) {
     let row = |job: &Value| {
-        let state = if table::text(&job["broken"]) == "-" { "ok" } else { "broken" };
+        let state = match (table::text(&job["broken"]).as_str(), &job["paused"]) {
+            ("-", Value::Bool(true)) => "paused",
+            ("-", _) => "ok",
+            _ => "broken",
+        };
         vec![
             table::text(&job["name"]),
             table::text(&job["schedule"]),
@@ -55,4 +61,21 @@ fn print_jobs(jobs: &[Value]) {
 fn print_channels(channels: &[Value]) {
     let row = |channel: &Value| vec![table::text(&channel["name"]), table::text(&channel["webhook"]["url"])];
     table::print(&["CHANNEL", "WEBHOOK"], &channels.iter().map(row).collect::<Vec<_>>());
+}
+
+fn print_calendars(calendars: &[Value]) {
+    let row = |calendar: &Value| {
+        let dates = calendar["dates"].as_array().map_or(&[] as &[Value], Vec::as_slice);
+        let day = |date: Option<&Value>| table::text(date.unwrap_or(&Value::Null));
+        vec![
+            table::text(&calendar["name"]),
+            table::text(&calendar["version"]),
+            dates.len().to_string(),
+            day(dates.first()),
+            day(dates.last()),
+            table::second(&calendar["updateTime"]),
+        ]
+    };
+    let rows: Vec<_> = calendars.iter().map(row).collect();
+    table::print(&["CALENDAR", "VERSION", "DATES", "FIRST", "LAST", "CHANGED (UTC)"], &rows);
 }

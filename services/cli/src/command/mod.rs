@@ -1,6 +1,7 @@
 //! One file for each command.
 
 pub mod apply;
+pub mod backfill;
 pub mod bootstrap;
 pub mod delete;
 pub mod dev;
@@ -8,5 +9,10 @@ pub mod fence;
 pub mod follow;
 pub mod get;
 pub mod migrate;
+pub mod pause;
+pub mod preview;
+pub mod rerun;
 pub mod runs;
 pub mod status;
+pub mod trigger;
+pub mod why;
