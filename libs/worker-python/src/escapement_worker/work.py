@@ -180,7 +180,8 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
     left = asyncio.all_tasks(loop)
     for task in left:
         task.cancel()
-    loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+    if left:
+        loop.run_until_complete(asyncio.wait(left))
     loop.close()
 
 
