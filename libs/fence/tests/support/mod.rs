@@ -1,0 +1,3 @@
+//! What the guard's tests share.
+
+pub mod redis;
