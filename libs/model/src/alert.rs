@@ -1,7 +1,10 @@
 //! The dead-man's switch as a pure judgement: was this occurrence's success there in time, and if not, why.
+//!
+//! Invariant: exactly one of succeeded in time, withdrawn and missed. Whether anybody waits for the success, by the
+//! definitions in force, is decided before; here only what the ledger shows counts.
 
 use crate::policy::named;
-use crate::run::Phase;
+use crate::run::{Phase, Reason};
 use chrono::{DateTime, Utc};
 
 named! {
@@ -43,15 +46,35 @@ named! {
 pub struct Seen {
     /// Where the run is; none when there is no row.
     pub phase: Option<Phase>,
+    /// Why it ended as it did.
+    pub reason: Option<Reason>,
     /// When it ended, if it did.
     pub finished_at: Option<DateTime<Utc>>,
 }
 
-/// Judges one occurrence: none when a success was recorded by `deadline`, else the cause.
-pub fn judge(seen: Seen, deadline: DateTime<Utc>) -> Option<Cause> {
-    Some(match seen.phase {
+impl Seen {
+    /// There is no row.
+    pub const NOTHING: Self = Self { phase: None, reason: None, finished_at: None };
+}
+
+/// What became of an occurrence by its deadline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Judgement {
+    /// A success was recorded by the deadline.
+    InTime,
+    /// Its run was ended on purpose, with the job's pause or deletion: nobody waits for it.
+    Withdrawn,
+    /// There was no success, and why.
+    Missed(Cause),
+}
+
+/// Judges one occurrence that was to succeed by `deadline`.
+pub fn judge(seen: Seen, deadline: DateTime<Utc>) -> Judgement {
+    Judgement::Missed(match seen.phase {
         None => Cause::NeverPlanned,
-        Some(Phase::Succeeded) if seen.finished_at.is_some_and(|at| at <= deadline) => return None,
+        Some(Phase::Succeeded) if seen.finished_at.is_some_and(|at| at <= deadline) => {
+            return Judgement::InTime;
+        }
         Some(Phase::Succeeded) => Cause::SucceededLate,
         Some(Phase::Planned | Phase::Waiting) => Cause::Waiting,
         Some(Phase::Running) => Cause::Running,
@@ -59,6 +82,9 @@ pub fn judge(seen: Seen, deadline: DateTime<Utc>) -> Option<Cause> {
         Some(Phase::Failed) => Cause::Failed,
         Some(Phase::TimedOut) => Cause::TimedOut,
         Some(Phase::Lost) => Cause::Lost,
+        Some(Phase::Cancelled) if matches!(seen.reason, Some(Reason::Paused | Reason::Deleted)) => {
+            return Judgement::Withdrawn;
+        }
         Some(Phase::Cancelled) => Cause::Cancelled,
         Some(Phase::Skipped) => Cause::Skipped,
     })
@@ -72,22 +98,39 @@ mod tests {
         DateTime::from_timestamp(second, 0).expect("in range")
     }
 
+    fn ended(phase: Phase, reason: Option<Reason>, finished: i64) -> Seen {
+        Seen { phase: Some(phase), reason, finished_at: Some(at(finished)) }
+    }
+
     #[test]
     fn success_by_the_deadline_satisfies_and_a_later_one_does_not() {
-        let seen = |finished| Seen { phase: Some(Phase::Succeeded), finished_at: Some(at(finished)) };
-        assert_eq!(judge(seen(100), at(100)), None);
-        assert_eq!(judge(seen(101), at(100)), Some(Cause::SucceededLate));
+        let succeeded = |finished| judge(ended(Phase::Succeeded, None, finished), at(100));
+        assert_eq!(succeeded(100), Judgement::InTime);
+        assert_eq!(succeeded(101), Judgement::Missed(Cause::SucceededLate));
     }
 
     #[test]
     fn a_missing_row_is_an_alert_not_a_silence() {
-        assert_eq!(judge(Seen { phase: None, finished_at: None }, at(100)), Some(Cause::NeverPlanned));
+        assert_eq!(judge(Seen::NOTHING, at(100)), Judgement::Missed(Cause::NeverPlanned));
     }
 
     #[test]
     fn every_other_phase_is_named() {
         for phase in Phase::ALL.iter().filter(|phase| **phase != Phase::Succeeded) {
-            assert!(judge(Seen { phase: Some(*phase), finished_at: None }, at(100)).is_some(), "{phase}");
+            let seen = Seen { phase: Some(*phase), ..Seen::NOTHING };
+            assert!(matches!(judge(seen, at(100)), Judgement::Missed(_)), "{phase}");
+        }
+    }
+
+    #[test]
+    fn of_all_that_ends_a_run_only_pause_and_deletion_withdraw_it() {
+        for reason in Reason::ALL {
+            let judged = judge(ended(Phase::Cancelled, Some(*reason), 50), at(100));
+            let expected = match reason {
+                Reason::Paused | Reason::Deleted => Judgement::Withdrawn,
+                _ => Judgement::Missed(Cause::Cancelled),
+            };
+            assert_eq!(judged, expected, "{reason}");
         }
     }
 }

@@ -65,6 +65,8 @@ pub enum Resolution {
     Succeeded,
     /// The job was deleted.
     JobDeleted,
+    /// The job was paused.
+    JobPaused,
     /// The job's owner no longer wants it watched.
     NotWatched,
 }
@@ -112,6 +114,7 @@ fn read(row: &Row) -> Result<Recovered, StoreError> {
     let resolution = match row.get("resolution") {
         "SUCCEEDED" => Resolution::Succeeded,
         "JOB_DELETED" => Resolution::JobDeleted,
+        "JOB_PAUSED" => Resolution::JobPaused,
         "NOT_WATCHED" => Resolution::NotWatched,
         other => {
             return Err(StoreError::Corrupt { what: "alert/recovered.sql", problem: format!("{other:?}") });

@@ -34,10 +34,11 @@ pub struct Evidence {
 impl Evidence {
     /// What the judgement needs of it; without a row nothing was seen.
     pub fn seen(evidence: Option<&Self>) -> Seen {
-        Seen {
-            phase: evidence.map(|evidence| evidence.phase),
-            finished_at: evidence.and_then(|evidence| evidence.finished_at),
-        }
+        evidence.map_or(Seen::NOTHING, |evidence| Seen {
+            phase: Some(evidence.phase),
+            reason: evidence.reason,
+            finished_at: evidence.finished_at,
+        })
     }
 }
 

@@ -2,17 +2,20 @@
 //!
 //! Invariant: a verdict, its alert, the alert's deliveries and the cursor behind it are written in one transaction
 //! that holds the watchdog's fence, so that whatever happens in between, an occurrence is told once or judged again.
-//! Judged is what the definitions say should have happened; the ledger is only asked for success. Nothing here
-//! waits for a receiver: telling is [`crate::deliver`]'s.
+//! Judged is what the definitions say should have happened; the ledger is only asked for success. What was missed by
+//! a job that by now is deleted, paused or no longer watched is withdrawn: nobody is told of an alert that ends with
+//! the very next look, as an open one does. Nothing here waits for a receiver: telling is [`crate::deliver`]'s.
 
+mod tell;
+
+use crate::dates::Dates;
 use crate::message;
-use crate::walk::{Expected, Walk, walk};
-use chrono::{DateTime, Utc};
-use model::alert::{Kind, judge};
-use model::ids::{JobId, RunKey, TenantId};
+use crate::walk::{Expected, Walk, is_awaited, walk};
+use model::alert::{Judgement, Kind, judge};
+use model::ids::{JobId, RunKey};
+use schedule::DateSets;
 use std::collections::{BTreeMap, BTreeSet};
-use store::alert::{Complaint, Recovered};
-use store::alert_delivery::{Delivery, Event};
+use store::alert::Complaint;
 use store::fence::{self, Term};
 use store::verdict::{self, Evidence, Verdict};
 use store::watch_cursor::{self, Cursor, Due};
@@ -40,6 +43,8 @@ pub struct Summary {
     pub judged: usize,
     /// Of those, how many had no success by their deadline.
     pub missed: usize,
+    /// Of those, how many had none that anybody waits for.
+    pub withdrawn: usize,
     /// Alerts that were opened.
     pub opened: usize,
     /// Alerts that were resolved.
@@ -54,6 +59,7 @@ impl std::ops::AddAssign for Summary {
     fn add_assign(&mut self, other: Self) {
         self.judged += other.judged;
         self.missed += other.missed;
+        self.withdrawn += other.withdrawn;
         self.opened += other.opened;
         self.resolved += other.resolved;
         self.deliveries += other.deliveries;
@@ -61,7 +67,8 @@ impl std::ops::AddAssign for Summary {
     }
 }
 
-/// One cycle: judges what is due, then resolves what has recovered. `leads` is asked before each transaction.
+/// One cycle: judges what is due, then resolves what has recovered. `leads` is asked before each transaction; `dates`
+/// are the calendars that earlier cycles have read.
 ///
 /// # Errors
 /// [`StoreError::Fenced`] when a later watchdog leads; else whatever the database failed with. What was committed
@@ -70,6 +77,7 @@ pub async fn run_once(
     store: &Store,
     term: Term,
     limits: Limits,
+    dates: &mut Dates,
     leads: impl Fn() -> bool,
 ) -> Result<Summary, StoreError> {
     let mut summary = Summary::default();
@@ -77,7 +85,7 @@ pub async fn run_once(
         if !leads() {
             return Ok(summary);
         }
-        summary += judge_batch(store, term, limits).await?;
+        summary += judge_batch(store, term, limits, dates).await?;
         if !summary.more {
             break;
         }
@@ -102,7 +110,12 @@ struct Miss {
     detail: String,
 }
 
-async fn judge_batch(store: &Store, term: Term, limits: Limits) -> Result<Summary, StoreError> {
+async fn judge_batch(
+    store: &Store,
+    term: Term,
+    limits: Limits,
+    dates: &mut Dates,
+) -> Result<Summary, StoreError> {
     let operation = "judge occurrences";
     let mut client = store.client(operation).await?;
     let tx = client.begin(operation).await?;
@@ -112,14 +125,14 @@ async fn judge_batch(store: &Store, term: Term, limits: Limits) -> Result<Summar
         return Ok(Summary::default());
     }
     let due = watch_cursor::read(&tx, &locked).await?;
-    let walks = walks(&due, limits.occurrences);
+    let walks = walks(&due, dates.of(&tx, &due.cursors).await?, limits.occurrences);
     let keys: Vec<_> = walks
         .iter()
         .flat_map(|(cursor, walk)| walk.expected.iter().map(|expected| key(cursor, expected)))
         .collect();
     let evidence = verdict::evidence(&tx, &keys).await?;
-    let misses: Vec<_> = walks.iter().flat_map(|(cursor, walk)| misses(cursor, walk, &evidence)).collect();
-    let mut summary = Summary { judged: keys.len(), ..Summary::default() };
+    let (misses, withdrawn) = misses(&walks, &evidence);
+    let mut summary = Summary { judged: keys.len(), withdrawn, ..Summary::default() };
     if !misses.is_empty() {
         summary += complain(&tx, &walks, &misses).await?;
     }
@@ -133,14 +146,14 @@ async fn judge_batch(store: &Store, term: Term, limits: Limits) -> Result<Summar
 }
 
 /// The walk of each cursor, until the batch has as many occurrences as it may; the cursors that are left out stay due.
-fn walks(due: &Due, occurrences_max: usize) -> Vec<(&Cursor, Walk)> {
+fn walks<'a>(due: &'a Due, dates: &DateSets, occurrences_max: usize) -> Vec<(&'a Cursor, Walk)> {
     let mut left = occurrences_max;
     let mut walks = Vec::with_capacity(due.cursors.len());
     for cursor in &due.cursors {
         if left == 0 {
             break;
         }
-        let walk = walk(cursor, due.at, due.floor, left);
+        let walk = walk(cursor, dates, due.at, due.floor, left);
         left -= walk.expected.len();
         walks.push((cursor, walk));
     }
@@ -151,15 +164,25 @@ fn key(cursor: &Cursor, expected: &Expected) -> RunKey {
     RunKey::new(cursor.job_id, expected.occurrence)
 }
 
-fn misses(cursor: &Cursor, walk: &Walk, evidence: &BTreeMap<RunKey, Evidence>) -> Vec<Miss> {
-    let judged = walk.expected.iter().filter_map(|expected| {
-        let key = key(cursor, expected);
-        let found = evidence.get(&key);
-        let cause = judge(Evidence::seen(found), expected.deadline)?;
-        let verdict = Verdict { key, deadline: expected.deadline, cause };
-        Some(Miss { verdict, detail: message::detail(cause, found) })
-    });
-    judged.collect()
+/// The occurrences without success that somebody waits for, and how many there are that nobody does.
+fn misses(walks: &[(&Cursor, Walk)], evidence: &BTreeMap<RunKey, Evidence>) -> (Vec<Miss>, usize) {
+    let (mut misses, mut withdrawn) = (Vec::new(), 0);
+    for (cursor, walk) in walks {
+        let awaited = is_awaited(cursor);
+        for expected in &walk.expected {
+            let key = key(cursor, expected);
+            let found = evidence.get(&key);
+            match judge(Evidence::seen(found), expected.deadline) {
+                Judgement::InTime => {}
+                Judgement::Missed(cause) if awaited => {
+                    let verdict = Verdict { key, deadline: expected.deadline, cause };
+                    misses.push(Miss { verdict, detail: message::detail(cause, found) });
+                }
+                Judgement::Missed(_) | Judgement::Withdrawn => withdrawn += 1,
+            }
+        }
+    }
+    (misses, withdrawn)
 }
 
 /// Records the misses and raises an alert for each job that has new ones.
@@ -177,7 +200,7 @@ async fn complain(
         .filter_map(|(job, misses)| cursors.get(job).and_then(|cursor| complaint(cursor, misses)))
         .collect();
     let opened = alert::raise(tx, KIND, &complaints).await?;
-    let deliveries = openings(tx, &complaints, &opened, &grouped, &cursors).await?;
+    let deliveries = tell::openings(tx, &complaints, &opened, &grouped, &cursors).await?;
     alert_delivery::insert(tx, &deliveries).await?;
     Ok(Summary {
         missed: new.len(),
@@ -211,85 +234,6 @@ fn complaint(cursor: &Cursor, misses: &[&Miss]) -> Option<Complaint> {
         cause: last.verdict.cause,
         detail: last.detail.clone(),
     })
-}
-
-/// A delivery for each opened alert and each channel that the job's present definition names.
-async fn openings(
-    tx: &Transaction<'_>,
-    complaints: &[Complaint],
-    opened: &BTreeMap<Uuid, DateTime<Utc>>,
-    grouped: &BTreeMap<JobId, Vec<&Miss>>,
-    cursors: &BTreeMap<JobId, &Cursor>,
-) -> Result<Vec<Delivery>, StoreError> {
-    let opened: Vec<_> = complaints
-        .iter()
-        .filter_map(|complaint| {
-            let route = Route::of(cursors.get(&complaint.job_id)?);
-            Some((complaint, *opened.get(&complaint.id)?, grouped.get(&complaint.job_id)?, route))
-        })
-        .collect();
-    let names: BTreeSet<(TenantId, &str)> = opened
-        .iter()
-        .flat_map(|(complaint, _, _, route)| {
-            route.channels.iter().map(|name| (complaint.tenant_id, name.as_str()))
-        })
-        .collect();
-    let names: Vec<_> = names.into_iter().collect();
-    let channels = alert_delivery::channels(tx, &names).await?;
-    let mut deliveries = Vec::new();
-    for (complaint, opened_at, misses, route) in opened {
-        let (Some(first), Some(last)) = (misses.first(), misses.last()) else { continue };
-        let alert = message::Alert {
-            id: complaint.id,
-            job_id: complaint.job_id,
-            job_name: route.job_name,
-            kind: KIND,
-            cause: complaint.cause,
-            first: complaint.first,
-            last: complaint.last,
-            count: complaint.count,
-            since: first.verdict.deadline,
-            deadline: last.verdict.deadline,
-        };
-        let body = message::opened(&alert, &complaint.detail, route.queue, opened_at);
-        let found = route.channels.iter().map(|name| channels.get(&(complaint.tenant_id, name.clone())));
-        let told: BTreeSet<_> = found.flatten().copied().collect();
-        tracing::warn!(
-            job.name = route.job_name,
-            job.id = %complaint.job_id,
-            alert.id = %complaint.id,
-            alert.cause = %complaint.cause,
-            run.scheduled_for = %complaint.last,
-            channels.named = route.channels.len(),
-            channels.told = told.len(),
-            "A job has no success by its deadline"
-        );
-        deliveries
-            .extend(told.into_iter().map(|channel| delivery(complaint.id, channel, Event::Opened, &body)));
-    }
-    Ok(deliveries)
-}
-
-/// Whom to tell, by the job's present definition: who answers for it now, not who did at the occurrence.
-struct Route<'a> {
-    job_name: &'a str,
-    queue: &'a str,
-    channels: &'a [String],
-}
-
-impl<'a> Route<'a> {
-    fn of(cursor: &'a Cursor) -> Self {
-        let readable = cursor.revisions.iter().rev().find_map(|revision| revision.definition.as_ref().ok());
-        Self {
-            job_name: &cursor.name,
-            queue: readable.map_or("", |definition| definition.queue.as_str()),
-            channels: readable.map_or(&[], |definition| definition.alert.channels.as_slice()),
-        }
-    }
-}
-
-fn delivery(alert_id: Uuid, channel_id: Uuid, event: Event, body: &str) -> Delivery {
-    Delivery { id: Uuid::new_v4(), alert_id, channel_id, event, body: body.to_owned() }
 }
 
 /// Writes where each walk ended; returns how many cursors and rests moved or ended.
@@ -331,7 +275,7 @@ async fn resolve_batch(store: &Store, term: Term, limit: i64) -> Result<Summary,
     let ids: Vec<_> = recovered.iter().map(|alert| alert.id).collect();
     let resolved = alert::resolve(&tx, &ids).await?;
     let told = alert_delivery::told(&tx, &ids).await?;
-    let deliveries = resolutions(&recovered, &resolved, &told);
+    let deliveries = tell::resolutions(&recovered, &resolved, &told);
     alert_delivery::insert(&tx, &deliveries).await?;
     tx.commit().await?;
     for alert in &recovered {
@@ -339,33 +283,4 @@ async fn resolve_batch(store: &Store, term: Term, limit: i64) -> Result<Summary,
     }
     let more = recovered.len() >= usize::try_from(limit).unwrap_or(usize::MAX);
     Ok(Summary { resolved: resolved.len(), deliveries: deliveries.len(), more, ..Summary::default() })
-}
-
-/// A delivery for each resolved alert and each channel that is told of its opening.
-fn resolutions(
-    recovered: &[Recovered],
-    resolved: &BTreeMap<Uuid, DateTime<Utc>>,
-    told: &[(Uuid, Uuid)],
-) -> Vec<Delivery> {
-    let mut deliveries = Vec::new();
-    for found in recovered {
-        let Some(at) = resolved.get(&found.id) else { continue };
-        let alert = message::Alert {
-            id: found.id,
-            job_id: found.job_id,
-            job_name: &found.job_name,
-            kind: KIND,
-            cause: found.cause,
-            first: found.first,
-            last: found.last,
-            count: found.count,
-            since: found.first_deadline.unwrap_or(found.first),
-            deadline: found.last_deadline.unwrap_or(found.last),
-        };
-        let body = message::resolved(&alert, found.resolution, *at);
-        let channels = told.iter().filter(|(alert, _)| *alert == found.id);
-        deliveries
-            .extend(channels.map(|(alert, channel)| delivery(*alert, *channel, Event::Resolved, &body)));
-    }
-    deliveries
 }

@@ -5,7 +5,9 @@
 //! no leadership: no other watchdog could write either.
 
 use crate::check::{self, Limits};
+use crate::dates::Dates;
 use crate::metrics::Metrics;
+use crate::refusal::Refusal;
 use election::{Candidate, Leadership, Role};
 use model::ids::HolderId;
 use service::health::Beat;
@@ -50,6 +52,8 @@ enum End {
     Lost,
     /// The fence names another one.
     Fenced,
+    /// The fence has a revision that no leadership of this etcd can exceed, though etcd confirms ours.
+    Refused { stored: i64 },
 }
 
 impl Lead {
@@ -57,17 +61,22 @@ impl Lead {
     ///
     /// # Errors
     /// When etcd will never let us campaign.
-    pub async fn run(self, beat: Beat, shutdown: CancellationToken) -> Result<(), election::ElectionError> {
+    pub async fn run(
+        self,
+        mut refusal: Refusal,
+        beat: Beat,
+        shutdown: CancellationToken,
+    ) -> Result<(), election::ElectionError> {
         debug_assert_eq!(self.candidate.role, Role::Watchdog);
         while !shutdown.is_cancelled() {
             self.metrics.leads(false);
-            let Some(leadership) = self.campaign(&beat, &shutdown).await? else { break };
+            let Some(leadership) = self.campaign(&mut refusal, &beat, &shutdown).await? else { break };
             let term = Term {
                 role: fence::Role::Watchdog,
                 revision: leadership.revision(),
                 holder: HolderId(leadership.uuid()),
             };
-            let end = self.lead(term, &leadership, &beat, &shutdown).await;
+            let end = self.lead(term, &leadership, &mut refusal, &beat, &shutdown).await;
             tracing::info!(term = term.revision, end = ?end, "No longer leading");
             if let Err(error) = leadership.resign().await {
                 tracing::warn!(
@@ -76,8 +85,13 @@ impl Lead {
                     "Resigning failed; the lease ends it"
                 );
             }
-            if end == End::Fenced {
-                pause(AGAIN_AFTER, &shutdown).await;
+            match end {
+                End::Fenced => pause(AGAIN_AFTER, &shutdown).await,
+                End::Refused { stored } => {
+                    let wait = refusal.refused(term.revision, stored);
+                    self.stand_back(wait, &mut refusal, &beat, &shutdown).await;
+                }
+                End::Shutdown | End::Lost => {}
             }
         }
         self.metrics.leads(false);
@@ -87,6 +101,7 @@ impl Lead {
 
     async fn campaign(
         &self,
+        refusal: &mut Refusal,
         beat: &Beat,
         shutdown: &CancellationToken,
     ) -> Result<Option<Leadership>, election::ElectionError> {
@@ -97,7 +112,37 @@ impl Lead {
             beat.beat();
             tokio::select! {
                 won = &mut campaign => return won,
-                () = tokio::time::sleep(AGAIN_AFTER) => {}
+                stored = self.look(refusal.is_on()) => stored.into_iter().for_each(|stored| refusal.saw(stored)),
+            }
+        }
+    }
+
+    /// Waits a little; `at_fence`, then looks which revision the fence has.
+    async fn look(&self, at_fence: bool) -> Option<i64> {
+        tokio::time::sleep(AGAIN_AFTER).await;
+        if !at_fence {
+            return None;
+        }
+        // A database that does not answer has not been reset either.
+        let fences = fence::list(&self.store).await.unwrap_or_default();
+        let ours = fences.iter().find(|fence| fence.role == fence::Role::Watchdog.as_str());
+        ours.map(|fence| fence.revision)
+    }
+
+    /// Stays out of the election for `wait`, or until the fence no longer refuses us.
+    async fn stand_back(
+        &self,
+        wait: Duration,
+        refusal: &mut Refusal,
+        beat: &Beat,
+        shutdown: &CancellationToken,
+    ) {
+        let began = Instant::now();
+        while refusal.is_on() && began.elapsed() < wait {
+            beat.beat();
+            tokio::select! {
+                () = shutdown.cancelled() => return,
+                stored = self.look(true) => stored.into_iter().for_each(|stored| refusal.saw(stored)),
             }
         }
     }
@@ -106,25 +151,29 @@ impl Lead {
         &self,
         term: Term,
         leadership: &Leadership,
+        refusal: &mut Refusal,
         beat: &Beat,
         shutdown: &CancellationToken,
     ) -> End {
         if let Some(end) = self.raise(term, leadership, beat, shutdown).await {
             return end;
         }
+        refusal.over();
         self.metrics.leads(true);
         tracing::info!(term = term.revision, "Leading");
         let mut ticker_was_silent = false;
+        let mut dates = Dates::default();
+        let leads = || leadership.valid_for().is_some();
         loop {
             beat.beat();
             let began = Instant::now();
-            match check::run_once(&self.store, term, self.limits, || leadership.valid_for().is_some()).await {
+            match check::run_once(&self.store, term, self.limits, &mut dates, leads).await {
                 Ok(summary) => {
                     self.metrics.cycle(began.elapsed(), summary);
                     if summary.deliveries > 0 {
                         self.poke.notify_one();
                     }
-                    if summary.more && !shutdown.is_cancelled() && leadership.valid_for().is_some() {
+                    if summary.more && !shutdown.is_cancelled() && leads() {
                         continue;
                     }
                 }
@@ -167,14 +216,19 @@ impl Lead {
             beat.beat();
             match fence::raise(&self.store, term).await {
                 Ok(Raised::Held) => return None,
-                Ok(refused) => {
+                Ok(Raised::Higher { stored } | Raised::Implausible { stored }) => {
+                    // A later leadership's fence refuses us as well, but then etcd no longer confirms ours.
+                    if !matches!(leadership.confirm().await, Ok(true)) {
+                        return Some(End::Lost);
+                    }
                     tracing::error!(
                         term = term.revision,
-                        refused = ?refused,
-                        "The fence can't be raised to this leadership. If etcd was rebuilt, its revisions begin anew: the \
-                         fence must be reset by hand"
+                        fence.refused = true,
+                        fence.stored = stored,
+                        "The fence can't be raised to this leadership. If etcd was rebuilt, its revisions begin anew: stop \
+                         every old watchdog and run `escapement fence reset watchdog`"
                     );
-                    return Some(End::Fenced);
+                    return Some(End::Refused { stored });
                 }
                 Err(error) => {
                     tracing::error!(

@@ -6,20 +6,24 @@
 
 pub mod check;
 mod config;
+mod dates;
 pub mod deliver;
 mod lead;
 mod message;
 mod metrics;
+mod refusal;
 pub mod walk;
 pub mod webhook;
 
 pub use config::WatchdogConfig;
+pub use dates::Dates;
 pub use lead::Lead;
 pub use metrics::Metrics;
 
 use check::Limits;
 use deliver::{Deliverer, Patience};
 use election::{Candidate, ElectionError, Role};
+use refusal::Refusal;
 use secrecy::ExposeSecret;
 use service::egress::{Egress, EgressError};
 use service::runtime::{Context, RuntimeError};
@@ -62,6 +66,7 @@ pub async fn run(context: Context<WatchdogConfig>) -> Result<(), WatchdogError> 
     let (settings, shutdown) = (&context.settings, &context.shutdown);
     let database = context.health.condition("database");
     let etcd_ready = context.health.condition("etcd");
+    let refusal = Refusal::new(context.health.condition("fence"));
     let server = context.serve_http(Default::default()).await?;
     let http = format!("http://{}", server.address);
     let store = open_store(&context)?;
@@ -100,7 +105,7 @@ pub async fn run(context: Context<WatchdogConfig>) -> Result<(), WatchdogError> 
     let health = &context.health;
     let delivering =
         tokio::spawn(deliverer.run(health.watch("deliver", STUCK_LIMIT), database, shutdown.clone()));
-    let led = lead.run(health.watch("check", STUCK_LIMIT), shutdown.clone()).await;
+    let led = lead.run(refusal, health.watch("check", STUCK_LIMIT), shutdown.clone()).await;
     health.drain();
     // When etcd refused us the delivery loop still runs: it ends with us.
     shutdown.cancel();

@@ -94,6 +94,7 @@ pub fn resolved(alert: &Alert<'_>, resolution: Resolution, at: DateTime<Utc>) ->
     let why = match resolution {
         Resolution::Succeeded => "succeeded again",
         Resolution::JobDeleted => "was deleted",
+        Resolution::JobPaused => "was paused",
         Resolution::NotWatched => "is no longer watched",
     };
     let many = if alert.count == 1 { "occurrence" } else { "occurrences" };

@@ -12,6 +12,7 @@ pub struct Metrics {
     cycle: Histogram<f64>,
     judged: Counter<u64>,
     missed: Counter<u64>,
+    withdrawn: Counter<u64>,
     opened: Counter<u64>,
     resolved: Counter<u64>,
     failed_cycles: Counter<u64>,
@@ -34,6 +35,10 @@ impl Metrics {
                 .build(),
             judged: counter("watchdog.occurrences.judged", "Occurrences whose deadline has passed"),
             missed: counter("watchdog.occurrences.missed", "Occurrences without success by their deadline"),
+            withdrawn: counter(
+                "watchdog.occurrences.withdrawn",
+                "Occurrences that nobody waited for any more when they were judged",
+            ),
             opened: counter("watchdog.alerts.opened", "Alerts opened"),
             resolved: counter("watchdog.alerts.resolved", "Alerts resolved"),
             failed_cycles: counter("watchdog.cycles.failed", "Check cycles that failed"),
@@ -53,6 +58,7 @@ impl Metrics {
         self.cycle.record(took.as_secs_f64() * 1_000.0, &[]);
         count(&self.judged, summary.judged);
         count(&self.missed, summary.missed);
+        count(&self.withdrawn, summary.withdrawn);
         count(&self.opened, summary.opened);
         count(&self.resolved, summary.resolved);
     }

@@ -1,11 +1,15 @@
 //! What should have succeeded: a job's occurrences from its cursor on, by the definitions in force at each.
 //!
-//! Pure. Invariant: each occurrence of a watched definition is expected exactly once over all walks of a job's
-//! cursors, in order, and none before its judgement is due. What did happen is not looked at here.
+//! Pure. Invariant: each occurrence of a watched definition is, over all walks of a job's cursors, exactly once
+//! expected or withdrawn, in order, and none before its judgement is due. What did happen is not looked at here.
+//!
+//! Time in which a job is paused is not watched, even if it is caught up later: nobody waits for it then. And whoever
+//! deletes or pauses a job, or stops its watching, takes back what was expected of it until then: an occurrence is
+//! withdrawn when that is in force at its deadline. A pause that is over by then withdraws nothing.
 
-use chrono::{DateTime, Duration, Utc};
+use chrono::{DateTime, Duration, TimeDelta, Utc};
 use model::job::Definition;
-use schedule::{Schedule, Spec};
+use schedule::{DateSets, Owner, Schedule};
 use store::watch_cursor::{Advance, Cursor, Rest, Revision};
 
 /// Judged this long after the deadline, so that a success which was reported in time has been committed.
@@ -26,6 +30,9 @@ pub struct Expected {
     /// By when it should have succeeded.
     pub deadline: DateTime<Utc>,
 }
+
+/// The smallest step of an instant in the database.
+const STEP: TimeDelta = TimeDelta::microseconds(1);
 
 /// What a walk came to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -53,7 +60,7 @@ struct Span<'a> {
 
 /// What a span asks for.
 enum Watched {
-    /// Nothing: deleted, or its owner does not want it.
+    /// Nothing: deleted, paused, or its owner does not want it.
     No,
     /// Success of each occurrence within this time.
     Yes(Schedule, Duration),
@@ -70,10 +77,11 @@ enum Stop {
 }
 
 /// Walks from the cursor to the first occurrence whose judgement is not due at `at`; `max` of them at most. Nothing at
-/// or before `floor` is expected: the ledger no longer knows.
-pub fn walk(cursor: &Cursor, at: DateTime<Utc>, floor: DateTime<Utc>, max: usize) -> Walk {
+/// before `floor` is expected: the ledger no longer knows. `dates` has the calendars that the definitions name.
+pub fn walk(cursor: &Cursor, dates: &DateSets, at: DateTime<Utc>, floor: DateTime<Utc>, max: usize) -> Walk {
     let mut walk = Walk::default();
-    let mut reached = cursor.judged_through.max(floor - Duration::microseconds(1));
+    // A cursor that never moved stands before its first occurrence, which a change may since have put earlier.
+    let mut reached = cursor.judged_through.min(at).max(floor - STEP);
     if cursor.through.is_some_and(|through| through <= reached) {
         walk.closed = true;
         return walk;
@@ -85,7 +93,7 @@ pub fn walk(cursor: &Cursor, at: DateTime<Utc>, floor: DateTime<Utc>, max: usize
         }
         reached = reached.max(span.from);
         let later = &spans[index + 1..];
-        let stop = match span.watched(cursor) {
+        let stop = match span.watched(cursor, dates) {
             Watched::No => Stop::End,
             Watched::Broken(problem) => {
                 walk.broken.push((span.from, problem));
@@ -153,9 +161,22 @@ fn spans(revisions: &[Revision]) -> Vec<Span<'_>> {
         .collect()
 }
 
+/// True while anybody waits for the job's successes, by its present definition. An alert about another one would be
+/// resolved by the very next look, so nobody is told.
+pub fn is_awaited(cursor: &Cursor) -> bool {
+    cursor.revisions.last().is_none_or(|revision| !withdraws(revision))
+}
+
+/// True when nobody waits for successes while this is in force.
+fn withdraws(revision: &Revision) -> bool {
+    revision.deleted
+        || revision.paused
+        || revision.definition.as_ref().is_ok_and(|definition| definition.success_within().is_none())
+}
+
 impl Span<'_> {
-    fn watched(&self, cursor: &Cursor) -> Watched {
-        if self.revision.deleted {
+    fn watched(&self, cursor: &Cursor, dates: &DateSets) -> Watched {
+        if self.revision.deleted || self.revision.paused {
             return Watched::No;
         }
         let definition = match &self.revision.definition {
@@ -166,33 +187,27 @@ impl Span<'_> {
         let Some(within) = Duration::from_std(within).ok().filter(|within| *within <= WITHIN_MAX) else {
             return Watched::Broken("its deadline is too far away".to_owned());
         };
-        match read(definition, cursor) {
+        match read(definition, cursor, dates) {
             Ok(schedule) => Watched::Yes(schedule, within),
             Err(problem) => Watched::Broken(problem),
         }
     }
-
-    /// True when nobody waits for successes any more once this is in force.
-    fn withdraws(&self) -> bool {
-        self.revision.deleted
-            || self.revision.definition.as_ref().is_ok_and(|definition| definition.success_within().is_none())
-    }
 }
 
-fn read(definition: &Definition, cursor: &Cursor) -> Result<Schedule, String> {
-    let seed = cursor.job_id.to_string();
-    let spec = Spec {
-        expression: &definition.schedule,
-        timezone: &definition.timezone,
-        dst_gap: definition.dst_gap,
-        dst_fold: definition.dst_fold,
-        seed: &seed,
-        anchor: cursor.created_at,
-    };
-    Schedule::parse(&spec).map_err(|errors| {
+fn read(definition: &Definition, cursor: &Cursor, dates: &DateSets) -> Result<Schedule, String> {
+    let owner = Owner { tenant: cursor.tenant_id, job: cursor.job_id, created_at: cursor.created_at };
+    Schedule::of_job(definition, owner, dates).map_err(|errors| {
         let texts: Vec<_> = errors.iter().map(|error| error.message.as_str()).collect();
         texts.join("; ")
     })
+}
+
+/// What is withdrawn with an occurrence.
+enum Withdrawn {
+    /// All later ones of its span.
+    ForGood,
+    /// Those through this.
+    Through(DateTime<Utc>),
 }
 
 /// Walking one watched span.
@@ -214,9 +229,13 @@ impl Ask<'_> {
                 return Stop::End;
             };
             let deadline = occurrence + self.within;
-            // Later deadlines in this span are withdrawn all the more.
-            if self.later.iter().any(|span| span.withdraws() && span.from <= deadline) {
-                return Stop::End;
+            match self.withdrawn(deadline) {
+                Some(Withdrawn::ForGood) => return Stop::End,
+                Some(Withdrawn::Through(through)) if occurrence <= through => {
+                    *reached = through;
+                    continue;
+                }
+                Some(Withdrawn::Through(_)) | None => {}
             }
             let judge_at = deadline + SETTLE;
             let due = judge_at <= self.at;
@@ -226,6 +245,20 @@ impl Ask<'_> {
             expected.push(Expected { occurrence, deadline });
             *reached = occurrence;
         }
+    }
+
+    /// Whether the definition in force at `deadline` withdraws what is due by then, and through which occurrence. The
+    /// present one may be replaced until the judgement is due: until then it withdraws nothing, unless it is a deletion.
+    fn withdrawn(&self, deadline: DateTime<Utc>) -> Option<Withdrawn> {
+        let span = self.later.iter().rev().find(|span| span.from <= deadline)?;
+        if !withdraws(span.revision) {
+            return None;
+        }
+        Some(match span.through {
+            _ if span.revision.deleted => Withdrawn::ForGood,
+            Some(through) => Withdrawn::Through(through - self.within - STEP),
+            None => Withdrawn::Through(self.at - SETTLE - self.within),
+        })
     }
 }
 

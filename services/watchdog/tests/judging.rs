@@ -3,7 +3,7 @@
 mod support;
 
 use support::{Cell, LIMITS, definition, rows};
-use watchdog::check;
+use watchdog::{Dates, check};
 
 #[tokio::test]
 async fn a_missing_row_opens_one_alert_and_a_later_success_resolves_it() {
@@ -271,7 +271,7 @@ async fn a_deposed_watchdog_writes_nothing_and_its_successor_repeats_nothing() {
     let new = cell.lead(2).await;
 
     cell.clock_to(134).await;
-    let refused = check::run_once(&cell.store, old, LIMITS, || true).await;
+    let refused = check::run_once(&cell.store, old, LIMITS, &mut Dates::default(), || true).await;
     assert!(
         matches!(refused, Err(store::StoreError::Fenced { role: "watchdog", revision: 1 })),
         "{refused:?}"
@@ -307,6 +307,8 @@ async fn a_lease_that_is_no_longer_trusted_judges_nothing() {
     let term = cell.lead(1).await;
     cell.job("invoices", &definition("* * * * *", 10)).await;
     cell.clock_to(74).await;
-    let summary = check::run_once(&cell.store, term, LIMITS, || false).await.expect("nothing to fail");
+    let summary = check::run_once(&cell.store, term, LIMITS, &mut Dates::default(), || false)
+        .await
+        .expect("nothing to fail");
     assert_eq!(summary, check::Summary::default());
 }

@@ -1,4 +1,8 @@
+mod owner;
+mod property;
+
 use super::*;
+use model::calendar::Calendars;
 use model::ids::{JobId, TenantId};
 use model::job::{Alert, Handler, Misfire, Retry, Work, defaults};
 use model::policy::{DstFold, DstGap, MisfirePolicy, OverlapPolicy};
@@ -20,7 +24,7 @@ fn definition(schedule: &str, within: u64) -> Definition {
         dst_fold: DstFold::First,
         starts_at: None,
         ends_at: None,
-        calendars: model::calendar::Calendars::default(),
+        calendars: Calendars::default(),
         misfire: Misfire {
             policy: MisfirePolicy::Once,
             grace: defaults::MISFIRE_GRACE,
@@ -72,7 +76,7 @@ fn cursor(judged_through: i64, revisions: Vec<Revision>) -> Cursor {
 }
 
 fn go(cursor: &Cursor, now: i64) -> Walk {
-    walk(cursor, at(now), DateTime::UNIX_EPOCH, 1_000)
+    walk(cursor, &DateSets::default(), at(now), DateTime::UNIX_EPOCH, 1_000)
 }
 
 fn seconds(walk: &Walk) -> Vec<i64> {
@@ -105,7 +109,7 @@ fn nothing_before_the_creation_is_expected() {
 #[test]
 fn a_backlog_is_walked_in_pieces_that_join() {
     let mut cursor = cursor(0, vec![revision(0, definition("* * * * * *", 10))]);
-    let first = walk(&cursor, at(1_000), DateTime::UNIX_EPOCH, 600);
+    let first = walk(&cursor, &DateSets::default(), at(1_000), DateTime::UNIX_EPOCH, 600);
     assert_eq!((first.expected.len(), next(&first)), (600, Some((601, 614))));
     cursor.judged_through = first.advance.expect("moved").judged_through;
     let second = go(&cursor, 1_000);
@@ -142,7 +146,7 @@ fn a_rest_is_judged_no_further_than_its_end() {
     let revisions =
         vec![revision(0, definition("* * * * *", 10)), revision(90, definition("* * * * * *", 10))];
     let rest = Cursor { through: Some(at(90)), ..cursor(0, revisions) };
-    let floor_above = walk(&rest, at(500), at(200), 1_000);
+    let floor_above = walk(&rest, &DateSets::default(), at(500), at(200), 1_000);
     assert_eq!((seconds(&floor_above), floor_above.closed), (vec![], true));
     assert_eq!(seconds(&go(&rest, 500)), [60]);
 }
@@ -215,6 +219,10 @@ fn the_longest_deadline_that_a_definition_may_have_is_watched() {
 #[test]
 fn nothing_that_the_ledger_no_longer_keeps_is_expected() {
     let cursor = cursor(0, vec![revision(0, definition("* * * * *", 10))]);
-    let walked = walk(&cursor, at(300), at(180), 1_000);
+    let walked = walk(&cursor, &DateSets::default(), at(300), at(180), 1_000);
     assert_eq!(seconds(&walked), [180, 240]);
+}
+
+fn paused(from: i64, definition: Definition) -> Revision {
+    Revision { paused: true, ..revision(from, definition) }
 }

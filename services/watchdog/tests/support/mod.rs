@@ -7,10 +7,11 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::routing::post;
 use chrono::{DateTime, Duration, Utc};
+use model::calendar::{CalendarVersion, Calendars};
 use model::ids::{Generation, HolderId, JobId, TenantId};
 use model::job::{Alert, Definition, Handler, Misfire, Retry, Work, defaults};
 use model::policy::{DstFold, DstGap, MisfirePolicy, OverlapPolicy};
-use schedule::{Schedule, Spec};
+use schedule::{DateSets, Owner, Schedule};
 use service::egress::{Egress, Policy};
 use service::health::Health;
 use stack::testkit::{TestDatabase, shared_postgres};
@@ -20,10 +21,11 @@ use std::time::Duration as Time;
 use store::alert_channel::Channel;
 use store::fence::{self, Raised, Role, Term};
 use store::job_change::{self, Change, New};
-use store::{Settings, Store, clock};
+use store::{Settings, Store, Transaction, calendar, clock};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
+use watchdog::Dates;
 use watchdog::check::{self, Limits, Summary};
 use watchdog::deliver::{Deliverer, Patience};
 
@@ -79,7 +81,7 @@ impl Cell {
         let tx = client.begin("test").await.expect("begun");
         let at = job_change::now(&tx).await.expect("a clock");
         let id = JobId::random();
-        let first = first_after(definition, id, at, at);
+        let first = first_after(&tx, definition, id, at, at).await;
         let judge_at = first.and_then(|first| Some(first + deadline(definition)? + Duration::seconds(3)));
         let new = New { id, name, definition, first, judge_at };
         job_change::create(&tx, TenantId::DEFAULT, at, "test", &[new]).await.expect("created");
@@ -89,18 +91,63 @@ impl Cell {
 
     /// Changes a job now, as the registry does.
     pub async fn change(&self, job: JobId, definition: &Definition) {
+        self.change_name(job, None, definition).await;
+    }
+
+    /// Changes a job and its name now, as the registry does; a paused one stays paused.
+    pub async fn change_name(&self, job: JobId, name: Option<&str>, definition: &Definition) {
         let mut client = self.store.client("test").await.expect("connected");
         let tx = client.begin("test").await.expect("begun");
         let locked = job_change::lock(&tx, &[job]).await.expect("locked");
         let stored = &locked.jobs[0];
-        let first = first_after(definition, job, stored.created_at, locked.at);
+        let first = first_after(&tx, definition, job, stored.created_at, locked.at).await;
         let generation = Generation(stored.generation.0 + 1);
-        let change =
-            Change { job, generation, name: &stored.name, definition, first, replans: true, paused: false };
+        let paused = stored.paused.is_some();
+        let name = name.unwrap_or(&stored.name);
+        let change = Change { job, generation, name, definition, first, replans: true, paused };
         job_change::change(&tx, locked.at, "test", job_change::Action::Changed, &[change])
             .await
             .expect("changed");
         tx.commit().await.expect("committed");
+    }
+
+    /// Pauses a job now, as the registry does.
+    pub async fn pause(&self, job: JobId) {
+        let mut client = self.store.client("test").await.expect("connected");
+        let tx = client.begin("test").await.expect("begun");
+        let locked = job_change::lock(&tx, &[job]).await.expect("locked");
+        let stored = &locked.jobs[0];
+        let first = first_after(&tx, &stored.definition, job, stored.created_at, locked.at).await;
+        job_change::pause(&tx, locked.at, "test", stored, first, "").await.expect("paused");
+        tx.commit().await.expect("committed");
+    }
+
+    /// Resumes a job now, as the registry does.
+    pub async fn resume(&self, job: JobId, catches_up: bool) {
+        let mut client = self.store.client("test").await.expect("connected");
+        let tx = client.begin("test").await.expect("begun");
+        let locked = job_change::lock(&tx, &[job]).await.expect("locked");
+        let stored = &locked.jobs[0];
+        let first = first_after(&tx, &stored.definition, job, stored.created_at, locked.at).await;
+        job_change::resume(&tx, locked.at, "test", stored, first, catches_up).await.expect("resumed");
+        tx.commit().await.expect("committed");
+    }
+
+    /// A version of a calendar.
+    pub async fn calendar(&self, name: &str, version: i64, dates: &[&str]) -> CalendarVersion {
+        rows!(
+            self,
+            "WITH c AS (INSERT INTO calendar (tenant_id, version, created_at, updated_at, name) \
+                        VALUES ('00000000-0000-4000-8000-000000000001', $2, $4, $4, $1) \
+                        ON CONFLICT (tenant_id, name) DO UPDATE SET version = $2) \
+             INSERT INTO calendar_version (tenant_id, version, created_at, name, author, dates) \
+             VALUES ('00000000-0000-4000-8000-000000000001', $2, $4, $1, 'test', $3::text[]::date[])",
+            name,
+            version,
+            dates,
+            noon(0)
+        );
+        CalendarVersion { name: name.to_owned(), version }
     }
 
     /// Deletes a job now, as the registry does.
@@ -169,7 +216,7 @@ impl Cell {
     /// One cycle of a leader at noon plus so many seconds.
     pub async fn check(&self, term: Term, second: i64) -> Summary {
         self.clock_to(second).await;
-        check::run_once(&self.store, term, LIMITS, || true).await.expect("a cycle")
+        check::run_once(&self.store, term, LIMITS, &mut Dates::default(), || true).await.expect("a cycle")
     }
 
     /// The causes of the verdicts, in time order.
@@ -237,7 +284,7 @@ pub fn definition(schedule: &str, within: u64) -> Definition {
         dst_fold: DstFold::First,
         starts_at: None,
         ends_at: None,
-        calendars: model::calendar::Calendars::default(),
+        calendars: Calendars::default(),
         misfire: Misfire {
             policy: MisfirePolicy::Once,
             grace: defaults::MISFIRE_GRACE,
@@ -270,22 +317,20 @@ fn deadline(definition: &Definition) -> Option<Duration> {
     definition.success_within().map(|within| Duration::from_std(within).expect("in range"))
 }
 
-fn first_after(
+async fn first_after(
+    tx: &Transaction<'_>,
     definition: &Definition,
     job: JobId,
-    anchor: DateTime<Utc>,
+    created_at: DateTime<Utc>,
     after: DateTime<Utc>,
 ) -> Option<DateTime<Utc>> {
-    let seed = job.to_string();
-    let spec = Spec {
-        expression: &definition.schedule,
-        timezone: &definition.timezone,
-        dst_gap: definition.dst_gap,
-        dst_fold: definition.dst_fold,
-        seed: &seed,
-        anchor,
-    };
-    Schedule::parse(&spec).expect("a sound schedule").next(after)
+    let mut dates = DateSets::default();
+    let named = dates.missing([(TenantId::DEFAULT, definition)]);
+    for (version, days) in calendar::dates(tx, &named).await.expect("read") {
+        dates.add(version, days);
+    }
+    let owner = Owner { tenant: TenantId::DEFAULT, job, created_at };
+    Schedule::of_job(definition, owner, &dates).expect("a sound schedule").next(after)
 }
 
 /// What a receiver got.
