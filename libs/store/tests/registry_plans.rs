@@ -30,6 +30,14 @@ const FILL: &str = "
     FROM generate_series(1, 20000) n, LATERAL (SELECT date_trunc('second', esc_now()) + n * interval '1 s' AS at) a;
     INSERT INTO api_token (id, tenant_id, name, role, prefix, hash)
     SELECT gen_random_uuid(), '00000000-0000-4000-8000-000000000001', 't', 'VIEWER', 'esc_', sha256(n::text::bytea)
+    FROM generate_series(1, 20000) n;
+    INSERT INTO run_lease (job_id, tenant_id, claim_id, scheduled_for, claimed_at, generation, token, priority, undelivered, lost,
+                           failed, attempt, connection, origin, exclusive, queue)
+    SELECT md5(n::text)::uuid, '00000000-0000-4000-8000-000000000001', gen_random_uuid(), date_trunc('second', esc_now()),
+           esc_now(), 1, n, 0, 0, 0, 0, 1, 1, 'SCHEDULE', true, 'default'
+    FROM generate_series(1, 20000) n;
+    INSERT INTO idempotency_key (tenant_id, created_at, caller, route, key, body_hash, answer)
+    SELECT '00000000-0000-4000-8000-000000000001', esc_now() - n * interval '10 s', 'ci', 'r', n::text, sha256(''), ''
     FROM generate_series(1, 20000) n;";
 
 async fn plan(sql: &Client, query: &str, params: &[&(dyn ToSql + Sync)]) -> String {
@@ -71,4 +79,46 @@ async fn each_look_uses_its_index() {
     assert!(remove.contains("_pkey") && !remove.contains("Seq Scan on run_2"), "{remove}");
     let late = plan(&sql, include_str!("../sql/status/lateness.sql"), &[]).await;
     assert!(late.contains("Bitmap Index Scan on run_") && late.contains("scheduled_for_idx"), "{late}");
+}
+
+#[tokio::test]
+async fn what_people_ask_for_uses_its_index() {
+    let cell = Cell::create().await;
+    let sql = cell.connect().await;
+    sql.batch_execute(FILL).await.unwrap();
+    sql.batch_execute("VACUUM ANALYZE").await.unwrap();
+    let (tenant, job) = (TenantId::DEFAULT.0, uuid::Uuid::from_u128(7));
+    let now: DateTime<Utc> = Utc::now();
+    let from = now - chrono::TimeDelta::hours(1);
+    let instants: Vec<DateTime<Utc>> = vec![from, now];
+    let by_pkey =
+        |plan: &str| assert!(plan.contains("_pkey") && !plan.contains("Seq Scan on run_2"), "{plan}");
+
+    let hold = plan(&sql, include_str!("../sql/job_change/hold.sql"), &[&job]).await;
+    assert!(hold.contains("run_queue_pkey"), "{hold}");
+    let release = include_str!("../sql/job_change/release_held.sql");
+    let (epoch, end) = (DateTime::UNIX_EPOCH, DateTime::from_timestamp(4_102_444_800, 0));
+    let release = plan(&sql, release, &[&job, &now, &from, &epoch, &end]).await;
+    assert!(release.contains("run_queue_pkey"), "{release}");
+    assert!(release.contains("_pkey on run_2"), "{release}"); // empty partitions are read whole
+    let open = plan(&sql, include_str!("../sql/manual/open_run.sql"), &[&job]).await;
+    assert!(open.contains("Index"), "{open}");
+    by_pkey(&plan(&sql, include_str!("../sql/backfill/existing.sql"), &[&job, &instants, &from, &now]).await);
+    let insert = include_str!("../sql/backfill/insert.sql");
+    let (trace, queue): (Option<&[u8]>, _) = (None, "default");
+    let insert = plan(
+        &sql,
+        insert,
+        &[&job, &tenant, &instants, &now, &1_i64, &trace, &true, &100_i64, &0_i16, &queue, &from, &now],
+    )
+    .await;
+    by_pkey(&insert);
+    let key: [&(dyn ToSql + Sync); 4] = [&tenant, &"ci", &"r", &"77"];
+    let find = plan(&sql, include_str!("../sql/idempotency_key/find.sql"), &key).await;
+    assert!(find.contains("idempotency_key_pkey"), "{find}");
+    let forget = plan(&sql, include_str!("../sql/idempotency_key/forget.sql"), &[&24_i32, &100_i64]).await;
+    assert!(
+        forget.contains("idempotency_key_by_age") && !forget.contains("Seq Scan on idempotency_key"),
+        "{forget}"
+    );
 }
