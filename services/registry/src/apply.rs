@@ -56,7 +56,7 @@ async fn apply(store: &Store, caller: &Caller, set: &Set) -> Result<Vec<v1::Appl
     let calendars = lock_calendars(&tx, caller, set).await?;
     let channels = lock_channels(&tx, caller, set).await?;
     let mut known = Known::new(caller.tenant_id, &channels, &calendars);
-    let errors = set.errors_with(&known, caller.tenant_id, &named, at);
+    let errors = set.errors_with(&known);
     if !errors.is_empty() {
         return Err(Failure::Invalid(errors));
     }

@@ -43,6 +43,9 @@ use std::time::Duration;
 use store::{Settings, Store, clock};
 use tokio_stream::wrappers::TcpListenerStream;
 
+/// The longest pause inside a transaction: what it has locked is not planned meanwhile.
+const IDLE_IN_TRANSACTION: Duration = Duration::from_secs(5);
+
 /// Runs the registry until it is told to stop: binds its ports, waits for the database, answers, and finishes the
 /// requests in flight.
 ///
@@ -92,5 +95,7 @@ fn store_settings(common: &Common, own: &RegistryConfig) -> Result<Settings, Box
     let url = common.database_url().map_err(|problem: Problem| service::runtime::misconfigured(problem))?;
     let mut settings = Settings::new(url.expose_secret(), common.cell.as_str(), "escapement-registry");
     settings.connections_max = own.database_connections_max;
+    // Ten thousand definitions are worked out between two statements.
+    settings.idle_in_transaction_timeout = IDLE_IN_TRANSACTION;
     Ok(settings)
 }

@@ -6,7 +6,7 @@ use crate::references::{self, Known};
 use crate::registry::Registry;
 use crate::{definition, jobs};
 use chrono::{DateTime, TimeDelta, Utc};
-use model::ids::{JobId, TenantId};
+use model::ids::JobId;
 use model::job::Definition;
 use model::validate::FieldError;
 use rpc::auth::{Caller, Role};
@@ -202,6 +202,7 @@ fn occurrence(entry: Entry) -> v1::PreviewedOccurrence {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use model::ids::TenantId;
 
     fn request(schedule: &str, timezone: &str) -> v1::PreviewScheduleRequest {
         v1::PreviewScheduleRequest {

@@ -4,12 +4,9 @@ use crate::calendars::{self, Written as WrittenCalendar};
 use crate::channels::{self, Written as WrittenChannel};
 use crate::definition::{self, Given};
 use crate::references::Known;
-use chrono::{DateTime, Utc};
-use model::ids::TenantId;
 use model::validate::FieldError;
 use rpc::v1;
-use std::collections::{BTreeMap, BTreeSet};
-use store::job::Stored;
+use std::collections::BTreeSet;
 
 /// Jobs of a set.
 const JOBS_MAX: usize = 10_000;
@@ -94,15 +91,8 @@ impl Set {
         self.calendars.iter().map(|calendar| calendar.name.as_str()).collect()
     }
 
-    /// Every wrong field, once it is known what there is beside the set; `stored` are those of its jobs that exist,
-    /// unless something is wrong already.
-    pub fn errors_with(
-        &self,
-        known: &Known,
-        tenant: TenantId,
-        stored: &BTreeMap<String, Stored>,
-        at: DateTime<Utc>,
-    ) -> Vec<FieldError> {
+    /// Every wrong field, once it is known what there is beside the set.
+    pub fn errors_with(&self, known: &Known) -> Vec<FieldError> {
         let mut known = known.clone();
         for channel in &self.channels {
             known.add_channel(&channel.name);
@@ -112,16 +102,7 @@ impl Set {
         }
         let mut errors = self.errors.clone();
         for (index, job) in self.jobs.iter().enumerate() {
-            let place = format!("jobs[{index}].");
-            errors.extend(known.unknown(&place, &job.named));
-            if self.errors.is_empty() {
-                let stored = stored.get(&job.written.name);
-                let owner = stored.map_or_else(|| definition::new_owner(tenant, at), definition::owner);
-                let never = definition::never_again(&job.written.definition, stored, owner, at);
-                errors.extend(
-                    never.map(|error| FieldError::new(format!("{place}{}", error.field), error.message)),
-                );
-            }
+            errors.extend(known.unknown(&format!("jobs[{index}]."), &job.named));
         }
         errors
     }
@@ -130,6 +111,7 @@ impl Set {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use model::ids::TenantId;
 
     #[test]
     fn wrong_fields_are_named_with_their_place_and_names_must_differ() {
@@ -154,7 +136,7 @@ mod tests {
         .ok();
         let set = set.expect("not too large");
         let known = Known::new(TenantId::DEFAULT, &[], &[]);
-        let errors = set.errors_with(&known, TenantId::DEFAULT, &BTreeMap::new(), DateTime::UNIX_EPOCH);
+        let errors = set.errors_with(&known);
         let fields: Vec<_> = errors.iter().map(|error| error.field.as_str()).collect();
         let expected = [
             "channels[0].name",

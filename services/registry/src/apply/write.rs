@@ -7,7 +7,9 @@ use crate::definition::{self, Given};
 use crate::failure::Failure;
 use crate::references::Known;
 use chrono::{DateTime, Utc};
+use model::validate::FieldError;
 use rpc::auth::Caller;
+use rpc::convert::job::Written;
 use rpc::v1;
 use rpc::v1::applied::Change as Changed;
 use std::collections::{BTreeMap, BTreeSet};
@@ -107,7 +109,8 @@ impl Writing<'_> {
         Ok(changed)
     }
 
-    /// Writes the jobs, and what the `changed` calendars mean to the other `users`.
+    /// Writes the jobs, and what the `changed` calendars mean to the other `users`. Only here is it known which would
+    /// never run.
     pub async fn jobs(
         &mut self,
         given: &[Given],
@@ -118,27 +121,39 @@ impl Writing<'_> {
     ) -> Result<(), Failure> {
         let tenant = self.caller.tenant_id;
         let resolved: Vec<_> = given.iter().map(|job| known.resolve(&job.written)).collect();
-        let (mut new, mut changes) = (Vec::new(), Vec::new());
-        for job in &resolved {
-            let Some(before) = stored.get(&job.name) else {
-                let creation =
-                    definition::creation(job, definition::new_owner(tenant, self.at), known.dates());
-                self.events.push(audit::job_created(&job.name, creation.id, &job.definition));
-                new.push(creation);
-                self.result("Job", &job.name, Changed::Created);
-                continue;
+        let (mut new, mut changes, mut errors) = (Vec::new(), Vec::new(), Vec::new());
+        for (index, job) in resolved.iter().enumerate() {
+            let before = stored.get(&job.name);
+            let owner = before.map_or_else(|| definition::new_owner(tenant, self.at), definition::owner);
+            let (first, change) = match before {
+                None => {
+                    let creation = definition::creation(job, owner, known.dates());
+                    self.events.push(audit::job_created(&job.name, creation.id, &job.definition));
+                    new.push(creation);
+                    (creation.first, Changed::Created)
+                }
+                Some(before) => match renewed_change(before, job, known, self.at) {
+                    None => {
+                        self.result("Job", &job.name, Changed::Unchanged);
+                        continue;
+                    }
+                    Some(change) => {
+                        self.events.push(audit::job_changed(before, job, change.generation));
+                        changes.push(change);
+                        (change.first, Changed::Changed)
+                    }
+                },
             };
-            // That its calendars have other dates is no change of the job by this set.
-            let renewed = Stored { definition: known.renewed(&before.definition), ..before.clone() };
-            let change = definition::change(&renewed, job, known.dates(), self.at);
-            let Some(change) = change else {
-                self.result("Job", &job.name, Changed::Unchanged);
-                continue;
-            };
-            let replans = before.definition.replans(&job.definition);
-            self.events.push(audit::job_changed(before, job, change.generation));
-            changes.push(job_change::Change { replans, ..change });
-            self.result("Job", &job.name, Changed::Changed);
+            self.result("Job", &job.name, change);
+            if first.is_none()
+                && let Some(FieldError { field, message }) =
+                    definition::never_again(&job.definition, before, owner, self.at)
+            {
+                errors.push(FieldError::new(format!("jobs[{index}].{field}"), message));
+            }
+        }
+        if !errors.is_empty() {
+            return Err(Failure::Invalid(errors));
         }
         let author = self.caller.token_name.as_str();
         let written: BTreeSet<_> = changes.iter().map(|change| change.job).collect();
@@ -155,6 +170,19 @@ impl Writing<'_> {
         let (kind, name) = (kind.to_owned(), name.to_owned());
         self.results.push(v1::Applied { kind, name, change: change.into() });
     }
+}
+
+/// What putting `written` in force over a stored job changes, whose calendars may have other dates by then: that alone
+/// is no change by this set.
+fn renewed_change<'a>(
+    before: &Stored,
+    written: &'a Written,
+    known: &Known,
+    at: DateTime<Utc>,
+) -> Option<job_change::Change<'a>> {
+    let renewed = Stored { definition: known.renewed(&before.definition), ..before.clone() };
+    let change = definition::change(&renewed, written, known.dates(), at)?;
+    Some(job_change::Change { replans: before.definition.replans(&written.definition), ..change })
 }
 
 /// A name that was free a moment ago is taken: look again.

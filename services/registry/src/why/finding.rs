@@ -113,10 +113,10 @@ fn pause<'a>(record: &'a Record, within: &'a Revision) -> Option<Finding<'a>> {
     if ended.is_some_and(|ended| ended.catches_up) {
         return None;
     }
-    let before = record.revisions.iter().filter(|revision| {
-        revision.generation <= within.generation && revision.paused && revision.action == "PAUSED"
-    });
-    Some(Finding::Paused { begun: before.last().unwrap_or(within), ended })
+    let mut so_far =
+        record.revisions.iter().rev().filter(|revision| revision.generation <= within.generation);
+    let begun = so_far.find(|revision| revision.action == "PAUSED").unwrap_or(within);
+    Some(Finding::Paused { begun, ended })
 }
 
 fn asked<'a>(definition: &'a Definition, schedule: &'a Schedule, seed: &'a str) -> schedule::Definition<'a> {
