@@ -125,27 +125,41 @@ impl Api {
 
     /// GET.
     pub async fn get(&self, path: &str) -> Result<Value, Refused> {
-        self.call(reqwest::Method::GET, path, None).await
+        self.call(reqwest::Method::GET, path, None, None).await
     }
 
     /// POST.
     pub async fn post(&self, path: &str, body: Value) -> Result<Value, Refused> {
-        self.call(reqwest::Method::POST, path, Some(body)).await
+        self.call(reqwest::Method::POST, path, Some(body), None).await
+    }
+
+    /// POST, which may be repeated with the same `key`.
+    pub async fn post_once(&self, path: &str, body: Value, key: &str) -> Result<Value, Refused> {
+        self.call(reqwest::Method::POST, path, Some(body), Some(key)).await
     }
 
     /// PUT.
     pub async fn put(&self, path: &str, body: Value) -> Result<Value, Refused> {
-        self.call(reqwest::Method::PUT, path, Some(body)).await
+        self.call(reqwest::Method::PUT, path, Some(body), None).await
     }
 
     /// DELETE.
     pub async fn delete(&self, path: &str) -> Result<Value, Refused> {
-        self.call(reqwest::Method::DELETE, path, None).await
+        self.call(reqwest::Method::DELETE, path, None, None).await
     }
 
-    async fn call(&self, method: reqwest::Method, path: &str, body: Option<Value>) -> Result<Value, Refused> {
+    async fn call(
+        &self,
+        method: reqwest::Method,
+        path: &str,
+        body: Option<Value>,
+        key: Option<&str>,
+    ) -> Result<Value, Refused> {
         let mut request =
             self.http.request(method, format!("{}{path}", self.server)).bearer_auth(&self.token);
+        if let Some(key) = key {
+            request = request.header("idempotency-key", key);
+        }
         if let Some(body) = body {
             request = request.json(&body);
         }
