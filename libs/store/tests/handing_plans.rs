@@ -23,6 +23,8 @@ const FILL: &str = "
             undelivered, lost, failed, attempt, connection, origin, exclusive, queue)
         SELECT id, tenant, ('00000000-0000-4000-a000-' || lpad(to_hex(i / 10), 12, '0'))::uuid, id, at, at, 1, i, 0, 0, 0, 0, 1, 1,
             'SCHEDULE', true, 'queue-1' FROM n;
+    INSERT INTO run_parked (job_id, tenant_id, scheduled_for, parked_at, generation, priority, origin, overlap, queue)
+        SELECT id, tenant, at, at, 1, 0, 'SCHEDULE', 'QUEUE', 'queue-1' FROM n;
     INSERT INTO worker_session (id, dispatcher_id, connected_at, ended_at, slots, name, version, queues)
         SELECT ('00000000-0000-4000-a000-' || lpad(to_hex(i), 12, '0'))::uuid, gen_random_uuid(), at,
             CASE WHEN i > 100 THEN at END, 1, 'w', '1', '{default}' FROM n WHERE i <= 20000;
@@ -46,8 +48,9 @@ async fn dispatchers_statements_use_their_indexes_on_full_tables() {
     let (limits, generations, dispatchers) = (vec![1_000_i64; 3], vec![1_i64; 3], vec![floor.dispatcher.0]);
     let (since, connections): (DateTime<Utc>, _) = (DateTime::UNIX_EPOCH, vec![1_i32]);
     let holders = vec![session; 3];
+    let reason = "REPLACED";
     type Case<'a> = (&'a str, Vec<&'a (dyn ToSql + Sync)>, &'a [&'a str]);
-    let statements: [Case<'_>; 13] = [
+    let statements: [Case<'_>; 24] = [
         ("run_queue/next_due", vec![&queues, &tenants, &since], &["run_queue_claim"]),
         ("run_queue/floor", vec![&queues], &["run_queue_claim"]),
         ("run_lease/draw_tokens", vec![&some_claim, &sessions], &["run_lease_session"]),
@@ -69,6 +72,21 @@ async fn dispatchers_statements_use_their_indexes_on_full_tables() {
             vec![&jobs, &instants, &numbers, &tokens, &floor.start, &floor.start],
             &["pkey on run_"],
         ),
+        ("run_parked/lock", vec![&jobs], &["run_parked_pkey"]),
+        ("run_parked/lock_queue", vec![&jobs, &instants], &["run_queue_pkey"]),
+        ("run_parked/lock_leases", vec![&jobs], &["run_lease_"]),
+        ("run_parked/park", vec![&jobs, &instants], &["run_queue_pkey"]),
+        ("run_parked/unblock", vec![&jobs, &instants], &["run_queue_pkey"]),
+        (
+            "run_parked/wake",
+            vec![&jobs, &floor.start, &floor.start],
+            &["run_parked_pkey", "run_lease_", "pkey on run_"],
+        ),
+        ("run_parked/idle", vec![], &["run_parked_pkey", "run_lease_"]),
+        ("run_cancel/request", vec![&jobs, &instants, &reason], &["run_lease_pkey"]),
+        ("run_cancel/pending", vec![&floor.dispatcher.0], &["run_lease_cancel"]),
+        ("run_rerun/lock", vec![&jobs[0], &floor.start], &["pkey"]),
+        ("run_rerun/rerun", vec![&jobs[0], &floor.start, &floor.start], &["pkey"]),
         ("worker_session/hold", vec![&sessions], &["worker_session_pkey"]),
         ("worker_session/end", vec![&sessions, &dispatchers, &connections], &["worker_session"]),
         ("worker_session/of_dispatcher", vec![&floor.dispatcher.0], &["worker_session_open"]),
@@ -84,7 +102,7 @@ async fn dispatchers_statements_use_their_indexes_on_full_tables() {
         }
         // The other days' partitions are empty.
         let today = floor.start.format("run_%Y%m%d").to_string();
-        for hot in ["run_queue", "run_lease", "worker_session", "job_revision", &today] {
+        for hot in ["run_queue", "run_lease", "run_parked", "worker_session", "job_revision", &today] {
             assert!(!plan.contains(&format!("Seq Scan on {hot}")), "{name} reads all of {hot}:\n{plan}");
         }
     }

@@ -3,6 +3,7 @@
 
 use chrono::{DateTime, Utc};
 use model::ids::{JobId, RunKey, TenantId};
+use model::policy::OverlapPolicy;
 use rpc::convert::run::{AttemptRef, read_ref, write_ref};
 use rpc::v1::worker_service_client::WorkerServiceClient;
 use rpc::v1::{self, FromWorker, RunRef, completed, completion_ack, from_worker, to_worker};
@@ -77,10 +78,19 @@ impl Cell {
 
     /// Starts a dispatcher with short terms and waits until it is ready.
     pub async fn dispatcher(&self, name: &str) -> Dispatcher {
+        self.dispatcher_with(name, SHORT).await
+    }
+
+    /// The same, but it compares leases so seldom that nothing here is owed to that.
+    pub async fn incurious_dispatcher(&self, name: &str) -> Dispatcher {
+        self.dispatcher_with(name, &SHORT.replace("reconcile_ms = 300", "reconcile_ms = 600000")).await
+    }
+
+    async fn dispatcher_with(&self, name: &str, terms: &str) -> Dispatcher {
         let path = |suffix: &str| self.folder.path().join(format!("{name}.{suffix}"));
         let etcd = shared_etcd().await.endpoints();
         let settings = format!(
-            "name = {name:?}\ncell = {:?}\ndatabase_url = {:?}\netcd_endpoints = {etcd:?}\n{SHORT}",
+            "name = {name:?}\ncell = {:?}\ndatabase_url = {:?}\netcd_endpoints = {etcd:?}\n{terms}",
             self.name, self.url
         );
         std::fs::write(path("toml"), settings).expect("settings");
@@ -131,6 +141,31 @@ impl Cell {
         let tenant = TenantId::DEFAULT.0;
         client.query("queue a run", sql, &[&job.0, &tenant, &key.scheduled_for]).await.expect("a queued run");
         key
+    }
+
+    /// The same with this overlap policy, queued late and so due now: claims don't look below their floor.
+    pub async fn due_with(&self, job: JobId, ago: i64, overlap: OverlapPolicy) -> RunKey {
+        let key = RunKey::new(job, self.start - chrono::Duration::seconds(ago));
+        let sql = "WITH run AS (INSERT INTO run (job_id, tenant_id, scheduled_for, due_at, generation, term, origin)
+                VALUES ($1, $2, $3, $3, 1, 1, 'SCHEDULE'))
+            INSERT INTO run_queue (job_id, tenant_id, scheduled_for, due_at, generation, priority, origin, exclusive, overlap,
+                queue)
+            VALUES ($1, $2, $3, esc_now(), 1, 0, 'SCHEDULE', true, $4::text::run_overlap, 'default')";
+        let client = self.store.client("queue a run").await.expect("connected");
+        let (tenant, overlap) = (TenantId::DEFAULT.0, overlap.as_str());
+        client
+            .query("queue a run", sql, &[&job.0, &tenant, &key.scheduled_for, &overlap])
+            .await
+            .expect("a queued run");
+        key
+    }
+
+    /// State and reason of a run in the ledger.
+    pub async fn end(&self, key: RunKey) -> String {
+        let sql = "SELECT state::text || coalesce('(' || reason::text || ')', '') FROM run WHERE job_id = $1 AND scheduled_for = $2";
+        let client = self.store.client("look at a run").await.expect("connected");
+        client.query("look at a run", sql, &[&key.job_id.0, &key.scheduled_for]).await.expect("a run")[0]
+            .get(0)
     }
 
     /// The state of a run in the ledger.
