@@ -8,7 +8,7 @@ use model::policy::OverlapPolicy;
 use rpc::auth::Caller;
 use rpc::v1;
 use store::job::Stored;
-use store::{Store, ledger_floor, manual};
+use store::{Store, ledger_floor, manual, partition};
 
 /// Runs a job now, or answers as the first call with this key did.
 ///
@@ -42,6 +42,10 @@ async fn trigger_once(
     let moment = manual::hold(&tx, found.id).await?;
     let job = jobs::still_there(moment.job.into_iter().collect(), found)?;
     jobs::not_paused(&job)?;
+    if !partition::days(&tx).await?.contains(&moment.at.date_naive()) {
+        let message = "the ledger has no place for today's runs: a ticker makes it, once one leads";
+        return Err(Failure::Refused(message.to_owned()));
+    }
     // A claim may open a run in the next moment: then this one waits for it, as with `wait`.
     if job.definition.overlap == OverlapPolicy::Forbid
         && !wait

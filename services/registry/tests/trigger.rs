@@ -52,6 +52,15 @@ async fn a_trigger_is_a_run_of_its_own_beside_the_schedule() {
 }
 
 #[tokio::test]
+async fn a_day_without_a_place_in_the_ledger_is_named() {
+    let (registry, _) = with_job(job("invoices")).await;
+    registry.sql("UPDATE clock_shift SET shift = interval '9 days'").await;
+    let (status, problem) = registry.admin("POST", TRIGGER, Some(&json!({}))).await;
+    assert_eq!(status, 409);
+    assert!(detail(&problem).contains("a ticker makes it"), "{problem}");
+}
+
+#[tokio::test]
 async fn a_trigger_carries_its_callers_trace() {
     let (registry, _) = with_job(job("invoices")).await;
     let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
