@@ -9,6 +9,7 @@
 //! of their versions is in force.
 
 use crate::civil::{self, SEARCH_FIRST, SEARCH_LAST};
+use crate::local::Named;
 use crate::way::Way;
 use chrono::{Datelike, NaiveDate};
 use model::policy::CalendarRule;
@@ -23,6 +24,9 @@ pub struct DateSet {
     name: String,
     /// First and last day of each run of consecutive dates, in order; at least one day lies between two runs.
     runs: Vec<(i32, i32)>,
+    /// The same dates, bit `n` for day `n` of each month from `first_month` on, so that a month is one look.
+    months: Vec<u32>,
+    first_month: usize,
 }
 
 impl DateSet {
@@ -39,7 +43,36 @@ impl DateSet {
                 _ => runs.push((day, day)),
             }
         }
-        Self { name: name.into(), runs }
+        let month_of = |day: &(i32, i32)| {
+            let (year, month, _) = civil::date(i64::from(day.0));
+            month_number(year, month)
+        };
+        let mut set = Self {
+            name: name.into(),
+            first_month: runs.first().map_or(0, month_of),
+            months: Vec::new(),
+            runs,
+        };
+        for day in set.runs.iter().flat_map(|(first, last)| *first..=*last) {
+            let (year, month, day) = civil::date(i64::from(day));
+            let index = month_number(year, month) - set.first_month;
+            set.months.resize(set.months.len().max(index + 1), 0);
+            set.months[index] |= 1 << day;
+        }
+        set
+    }
+
+    /// The days of a month that are of the set.
+    fn in_month(&self, month: usize) -> u32 {
+        month.checked_sub(self.first_month).and_then(|index| self.months.get(index)).copied().unwrap_or(0)
+    }
+
+    /// True when no date lies in this month or farther away.
+    fn ends_before(&self, month: usize, way: Way) -> bool {
+        match way {
+            Way::Forward => month >= self.first_month + self.months.len(),
+            Way::Backward => month < self.first_month || self.months.is_empty(),
+        }
     }
 
     /// The name by which people know it.
@@ -83,6 +116,11 @@ impl DateSet {
             _ => from,
         }
     }
+}
+
+/// Months counted from the first that a search looks at.
+fn month_number(year: i32, month: u32) -> usize {
+    usize::try_from((year - SEARCH_FIRST) * 12).unwrap_or(0) + month as usize - 1
 }
 
 /// The calendars of a job. A local day is open when no set of `exclude` has it and, if there are sets in `only`,
@@ -135,6 +173,17 @@ impl OpenDays {
         outside.then(|| Closed::Outside(self.only.iter().map(|set| set.name.clone()).collect()))
     }
 
+    /// The open days of a month; none when no day is open from there on.
+    pub(crate) fn open_in_month(&self, year: i32, month: u32, way: Way) -> Option<u32> {
+        let month = month_number(year, month);
+        if !self.only.is_empty() && self.only.iter().all(|set| set.ends_before(month, way)) {
+            return None;
+        }
+        let any = |sets: &[Arc<DateSet>]| sets.iter().fold(0, |mask, set| mask | set.in_month(month));
+        let only = if self.only.is_empty() { u32::MAX } else { any(&self.only) };
+        Some(only & !any(&self.exclude))
+    }
+
     /// The nearest open day.
     pub(crate) fn open(&self, from: i64, way: Way) -> Option<i64> {
         let mut day = from;
@@ -185,23 +234,13 @@ impl OpenDays {
         }
     }
 
-    /// The nearest day on which something happens, where `named` finds the nearest day that the expression names.
-    pub(crate) fn day(&self, from: i64, way: Way, named: impl Fn(i64, Way) -> Option<i64>) -> Option<i64> {
+    /// The nearest day on which something happens.
+    pub(crate) fn day(&self, from: i64, way: Way, named: &Named) -> Option<i64> {
+        let nearest = |day, way| named.day(day, way);
         match self.moves() {
-            None => self.named_and_open(from, way, named),
-            Some(moves) if moves == way => self.moved_along(from, way, named),
-            Some(moves) => self.moved_against(from, way, moves, named),
-        }
-    }
-
-    fn named_and_open(&self, from: i64, way: Way, named: impl Fn(i64, Way) -> Option<i64>) -> Option<i64> {
-        let mut from = from;
-        loop {
-            let day = named(from, way)?;
-            from = self.open(day, way)?;
-            if from == day {
-                return Some(day);
-            }
+            None => named.day_among(from, way, self),
+            Some(moves) if moves == way => self.moved_along(from, way, nearest),
+            Some(moves) => self.moved_against(from, way, moves, nearest),
         }
     }
 

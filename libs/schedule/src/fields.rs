@@ -91,6 +91,15 @@ impl Fields {
 
     /// The first matching day, with no regard to the time of day.
     pub(crate) fn day_at_or_after(&self, from: i64) -> Option<i64> {
+        self.day_at_or_after_among(from, |_, _| Some(u32::MAX))
+    }
+
+    /// The first matching day among the days of each month that `open` names; none once it answers none.
+    pub(crate) fn day_at_or_after_among(
+        &self,
+        from: i64,
+        open: impl Fn(i32, u32) -> Option<u32>,
+    ) -> Option<i64> {
         let (mut year, mut month, mut day) = civil::date(from);
         if year < SEARCH_FIRST {
             (year, month, day) = (SEARCH_FIRST, 1, 1);
@@ -104,7 +113,7 @@ impl Fields {
                 if found != month {
                     (month, day) = (found, 1);
                 }
-                let mask = days::of(&self.days, year, month);
+                let mask = days::of(&self.days, year, month) & open(year, month)?;
                 if let Some(first) = bits::at_least(u64::from(mask), day) {
                     return Some(civil::month_start(year, month) + i64::from(first) - 1);
                 }
@@ -115,6 +124,15 @@ impl Fields {
     }
 
     pub(crate) fn day_at_or_before(&self, upto: i64) -> Option<i64> {
+        self.day_at_or_before_among(upto, |_, _| Some(u32::MAX))
+    }
+
+    /// The last matching day among the days of each month that `open` names; none once it answers none.
+    pub(crate) fn day_at_or_before_among(
+        &self,
+        upto: i64,
+        open: impl Fn(i32, u32) -> Option<u32>,
+    ) -> Option<i64> {
         let (mut year, mut month, mut day) = civil::date(upto);
         if year > SEARCH_LAST {
             (year, month, day) = (SEARCH_LAST, 12, 31);
@@ -128,7 +146,7 @@ impl Fields {
                 if found != month {
                     (month, day) = (found, 31);
                 }
-                let mask = days::of(&self.days, year, month);
+                let mask = days::of(&self.days, year, month) & open(year, month)?;
                 if let Some(last) = bits::at_most(u64::from(mask), day) {
                     return Some(civil::month_start(year, month) + i64::from(last) - 1);
                 }

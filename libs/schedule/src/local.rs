@@ -52,7 +52,7 @@ impl Local {
 
     fn on_open_days(&self, calendars: &OpenDays, from: i64, way: Way) -> Option<i64> {
         let (day, second) = (from.div_euclid(DAY), from.rem_euclid(DAY));
-        let nearest = |day| calendars.day(day, way, |day, way| self.named.day(day, way));
+        let nearest = |day| calendars.day(day, way, &self.named);
         let mut found = nearest(day)?;
         if found == day {
             if let Some(time) = self.named.time(second, way) {
@@ -97,6 +97,16 @@ impl Named {
                 let day = at.div_euclid(DAY);
                 (!way.is_beyond(from, day)).then_some(day)
             }
+        }
+    }
+
+    /// The nearest day that is named and open.
+    pub(crate) fn day_among(&self, from: i64, way: Way, open: &OpenDays) -> Option<i64> {
+        let in_month = |year, month| open.open_in_month(year, month, way);
+        match (self, way) {
+            (Self::Fields(fields), Way::Forward) => fields.day_at_or_after_among(from, in_month),
+            (Self::Fields(fields), Way::Backward) => fields.day_at_or_before_among(from, in_month),
+            (Self::Once(_), _) => self.day(from, way).filter(|day| open.is_open(*day)),
         }
     }
 
