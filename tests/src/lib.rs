@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use stack::dev::{Options, Role, Stack};
 use stack::testkit::TempFolder;
 use stack::wait::wait_for;
+use std::process::{Command, Output};
 use std::time::Duration;
 
 /// Longer than anything takes that is not itself being measured, on a busy machine.
@@ -91,6 +92,26 @@ impl Cell {
             reqwest::get(format!("{http}/metrics")).await.expect("an answer").text().await.expect("text");
         let lines = text.lines().filter(|line| line.starts_with(beginning));
         lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
+    }
+
+    /// Runs the command line as a user would, with the two environment variables.
+    pub fn escapement(&self, arguments: &[&str]) -> Output {
+        let endpoints = self.stack.endpoints();
+        let token = std::fs::read_to_string(&endpoints.admin_token_file).expect("the administrator's token");
+        let program = Options::for_tests(self.folder()).binaries.join("escapement");
+        Command::new(program)
+            .args(arguments)
+            .env("ESCAPEMENT_SERVER", &endpoints.registry.rest)
+            .env("ESCAPEMENT_TOKEN", token.trim())
+            .output()
+            .expect("the command line starts")
+    }
+
+    /// What a command prints that succeeds.
+    pub fn prints(&self, arguments: &[&str]) -> String {
+        let output = self.escapement(arguments);
+        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
     /// Stops everything, in order.

@@ -2,25 +2,6 @@
 
 use harness::{Cell, job, shell};
 use serde_json::Value;
-use std::process::{Command, Output};
-
-/// Runs the command line as a user would, with the two environment variables.
-fn escapement(cell: &Cell, arguments: &[&str]) -> Output {
-    let endpoints = cell.stack.endpoints();
-    let token = std::fs::read_to_string(&endpoints.admin_token_file).expect("the administrator's token");
-    let program = stack::dev::Options::for_tests(cell.folder()).binaries.join("escapement");
-    Command::new(program)
-        .args(arguments)
-        .env("ESCAPEMENT_SERVER", &endpoints.registry.rest)
-        .env("ESCAPEMENT_TOKEN", token.trim())
-        .output()
-        .expect("the command line starts")
-}
-
-fn text(output: &Output) -> String {
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8_lossy(&output.stdout).into_owned()
-}
 
 #[tokio::test]
 async fn status_jobs_and_runs_are_shown_to_people_and_programs() {
@@ -29,8 +10,7 @@ async fn status_jobs_and_runs_are_shown_to_people_and_programs() {
     cell.api.create(job("hello", "* * * * * *", shell("echo hello; sleep 0.1"))).await;
     cell.api.wait_for_runs("hello", "SUCCEEDED", 3).await;
 
-    let status: Value =
-        serde_json::from_str(&text(&escapement(&cell, &["status", "-o", "json"]))).expect("JSON");
+    let status: Value = serde_json::from_str(&cell.prints(&["status", "-o", "json"])).expect("JSON");
     let pid =
         cell.stack.of(stack::dev::Role::Ticker).find(|ticker| ticker.name() == leader).expect("it").pid();
     assert_eq!(status["ticker"]["leader"]["name"], leader);
@@ -43,18 +23,16 @@ async fn status_jobs_and_runs_are_shown_to_people_and_programs() {
     assert_eq!(status["dispatchers"].as_array().map(Vec::len), Some(2));
     assert_eq!(status["workers"][0]["name"], "agent-1");
     assert_eq!(status["queue"][0]["queue"], "default");
-    assert!(text(&escapement(&cell, &["status"])).contains(&format!("{leader} leads")));
+    assert!(cell.prints(&["status"]).contains(&format!("{leader} leads")));
 
-    let jobs: Value =
-        serde_json::from_str(&text(&escapement(&cell, &["get", "jobs", "-o", "json"]))).expect("JSON");
+    let jobs: Value = serde_json::from_str(&cell.prints(&["get", "jobs", "-o", "json"])).expect("JSON");
     assert_eq!(jobs["jobs"][0]["name"], "hello");
-    assert!(text(&escapement(&cell, &["get", "jobs"])).contains("* * * * * *"));
+    assert!(cell.prints(&["get", "jobs"]).contains("* * * * * *"));
 
-    let runs: Value =
-        serde_json::from_str(&text(&escapement(&cell, &["runs", "hello", "-o", "json"]))).expect("JSON");
+    let runs: Value = serde_json::from_str(&cell.prints(&["runs", "hello", "-o", "json"])).expect("JSON");
     let done = runs["runs"].as_array().expect("runs").iter().find(|run| run["state"] == "SUCCEEDED");
     assert_eq!(done.expect("a success")["output"], "hello\n");
-    assert!(text(&escapement(&cell, &["runs", "hello", "--limit", "200"])).contains("succeeded"));
+    assert!(cell.prints(&["runs", "hello", "--limit", "200"]).contains("succeeded"));
     cell.stop().await;
 }
 
@@ -71,14 +49,8 @@ async fn apply_takes_yaml_and_says_what_is_wrong() {
     write(
         "kind: Channel\nname: oncall\nwebhook: {url: 'http://alerts.example/'}\n---\nkind: Job\nname: nightly\nschedule: '0 2 * * *'\nmaxRuntime: 1h30m\nalert: {successWithin: 2h, channels: [oncall]}\nrun: {exec: {argv: [backup]}}\n",
     );
-    assert_eq!(
-        text(&escapement(&cell, &["apply", "-f", &path])),
-        "channel oncall created\njob nightly created\n"
-    );
-    assert_eq!(
-        text(&escapement(&cell, &["apply", "-f", &path])),
-        "channel oncall unchanged\njob nightly unchanged\n"
-    );
+    assert_eq!(cell.prints(&["apply", "-f", &path]), "channel oncall created\njob nightly created\n");
+    assert_eq!(cell.prints(&["apply", "-f", &path]), "channel oncall unchanged\njob nightly unchanged\n");
     let stored = cell.api.get("/v1/jobs/nightly").await.expect("there");
     assert_eq!(
         (stored["maxRuntime"].as_str(), stored["alert"]["successWithin"].as_str()),
@@ -86,7 +58,7 @@ async fn apply_takes_yaml_and_says_what_is_wrong() {
     );
 
     write("kind: Job\nname: nightly\nschedule: '0 25 * * *'\nrun: {exec: {argv: [backup]}}\n");
-    let refused = escapement(&cell, &["apply", "-f", &path]);
+    let refused = cell.escapement(&["apply", "-f", &path]);
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert_eq!(refused.status.code(), Some(1));
     assert!(said.contains("jobs[0].schedule") && said.contains("hour"), "{said}");
