@@ -8,28 +8,64 @@ use std::process::Command;
 /// Something that must be on the machine, and the packages that bring it.
 struct Need {
     what: &'static str,
+    /// Only tests need it.
+    for_tests: bool,
     packages: &'static [&'static str],
     present: fn() -> bool,
 }
 
-const NEEDS: [Need; 4] = [
+/// What a command needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// A local stack.
+    Run,
+    /// Every test as well.
+    Test,
+}
+
+const NEEDS: [Need; 6] = [
     Need {
         what: "etcd",
+        for_tests: false,
         packages: &["etcd-server", "etcd-client"],
         present: || on_path("etcd") && on_path("etcdctl"),
     },
-    Need { what: "PostgreSQL", packages: &["postgresql", "postgresql-client"], present: postgres },
+    Need {
+        what: "PostgreSQL",
+        for_tests: false,
+        packages: &["postgresql", "postgresql-client"],
+        present: postgres,
+    },
     Need {
         what: "protoc with its well-known types",
+        for_tests: false,
         packages: &["protobuf-compiler", "libprotobuf-dev"],
         present: || on_path("protoc") && Path::new("/usr/include/google/protobuf/descriptor.proto").is_file(),
     },
-    Need { what: "a C compiler and linker", packages: &["gcc", "libc6-dev"], present: || on_path("cc") },
+    Need {
+        what: "a C compiler and linker",
+        for_tests: false,
+        packages: &["gcc", "libc6-dev"],
+        present: || on_path("cc"),
+    },
+    Need {
+        what: "Redis, for the tests of its guard",
+        for_tests: true,
+        packages: &["redis-server"],
+        present: || on_path("redis-server"),
+    },
+    Need {
+        what: "Python with venv, for the tests of its worker",
+        for_tests: true,
+        packages: &["python3", "python3-venv", "ca-certificates"],
+        present: python,
+    },
 ];
 
 /// Installs what is missing; does nothing when all is there.
-pub fn missing(yes: bool) -> Result<(), String> {
-    let missing: Vec<&Need> = NEEDS.iter().filter(|need| !(need.present)()).collect();
+pub fn missing(purpose: Purpose, yes: bool) -> Result<(), String> {
+    let needed = |need: &&Need| purpose == Purpose::Test || !need.for_tests;
+    let missing: Vec<&Need> = NEEDS.iter().filter(needed).filter(|need| !(need.present)()).collect();
     if missing.is_empty() {
         return Ok(());
     }
@@ -51,7 +87,7 @@ pub fn missing(yes: bool) -> Result<(), String> {
     let mut arguments = vec!["install", "--yes", "--no-install-recommends", "-qq"];
     arguments.extend(&packages);
     apt_get(&arguments)?;
-    match NEEDS.iter().find(|need| !(need.present)()) {
+    match NEEDS.iter().filter(needed).find(|need| !(need.present)()) {
         None => Ok(()),
         Some(need) => {
             Err(format!("{} is still missing after installing {}", need.what, need.packages.join(" ")))
@@ -91,4 +127,10 @@ fn postgres() -> bool {
     folders.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()));
     folders.iter().any(|folder| folder.join("initdb").is_file() && folder.join("postgres").is_file())
         && on_path("psql")
+}
+
+/// Debian splits off what a new environment needs.
+fn python() -> bool {
+    let environments = Command::new("python3").args(["-c", "import ensurepip, venv"]).output();
+    environments.is_ok_and(|output| output.status.success())
 }

@@ -8,6 +8,7 @@ mod install;
 mod tests;
 mod up;
 
+use install::Purpose;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
@@ -17,7 +18,7 @@ cargo xtask up [--yes] [FLAGS OF `escapement dev`]
 cargo xtask test [--yes] [ARGUMENTS OF `cargo test`]
     installs what is missing, builds, and runs every test of the project
 cargo xtask install [--yes]
-    installs what is missing: etcd, PostgreSQL and protoc, from the distribution's packages
+    installs what is missing for both: etcd, PostgreSQL, protoc, Redis and Python, from the distribution's packages
 cargo xtask bench schedule
     measures schedules and prints each figure beside its target; fails when one is over it
 cargo xtask fuzz [schedule|timezone] [SECONDS]
@@ -30,9 +31,9 @@ fn main() -> ExitCode {
     let yes = take_flag(&mut arguments, "--yes");
     let command = if arguments.is_empty() { "help".to_owned() } else { arguments.remove(0) };
     let result = match command.as_str() {
-        "up" => install::missing(yes).and_then(|()| up::up(&arguments)),
-        "test" => install::missing(yes).and_then(|()| tests::run(&arguments)),
-        "install" => install::missing(yes),
+        "up" => install::missing(Purpose::Run, yes).and_then(|()| up::up(&arguments)),
+        "test" => install::missing(Purpose::Test, yes).and_then(|()| tests::run(&arguments)),
+        "install" => install::missing(Purpose::Test, yes),
         "bench" => bench::run(&arguments),
         "fuzz" => fuzz::run(&arguments),
         "help" | "--help" | "-h" => {
