@@ -1,11 +1,8 @@
-//! A cell on a real PostgreSQL whose clock the tests move, and a webhook receiver that remembers what it got.
+//! A cell on a real PostgreSQL whose clock the tests move.
 #![allow(clippy::unwrap_used, clippy::expect_used, dead_code, reason = "shared by several test programs")]
 
-use axum::Router;
-use axum::body::Bytes;
-use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
-use axum::routing::post;
+mod receiver;
+
 use chrono::{DateTime, Duration, Utc};
 use model::calendar::{CalendarVersion, Calendars};
 use model::ids::{Generation, HolderId, JobId, TenantId};
@@ -16,7 +13,7 @@ use service::egress::{Egress, Policy};
 use service::health::Health;
 use stack::testkit::{TestDatabase, shared_postgres};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration as Time;
 use store::alert_channel::Channel;
 use store::fence::{self, Raised, Role, Term};
@@ -28,6 +25,9 @@ use uuid::Uuid;
 use watchdog::Dates;
 use watchdog::check::{self, Limits, Summary};
 use watchdog::deliver::{Deliverer, Patience};
+
+#[allow(unused_imports, reason = "not every test program receives")]
+pub use receiver::{Received, Receiver};
 
 /// The answer to a question of the test's own. A macro, because services don't name the driver's types.
 macro_rules! rows {
@@ -66,7 +66,12 @@ impl Cell {
 
     /// Moves the cell's clock to noon plus so many seconds; from there it runs on.
     pub async fn clock_to(&self, second: i64) {
-        let shift = (noon(second) - Utc::now()).num_milliseconds();
+        self.clock_to_millis(second * 1_000).await;
+    }
+
+    /// As [`Self::clock_to`], in milliseconds.
+    pub async fn clock_to_millis(&self, millis: i64) {
+        let shift = (noon(0) + Duration::milliseconds(millis) - Utc::now()).num_milliseconds();
         clock::shift(&self.store, shift).await.expect("shifted");
     }
 
@@ -331,88 +336,4 @@ async fn first_after(
     }
     let owner = Owner { tenant: TenantId::DEFAULT, job, created_at };
     Schedule::of_job(definition, owner, &dates).expect("a sound schedule").next(after)
-}
-
-/// What a receiver got.
-#[derive(Debug, Clone)]
-pub struct Received {
-    pub id: String,
-    pub headers: HeaderMap,
-    pub body: String,
-}
-
-impl Received {
-    pub fn json(&self) -> serde_json::Value {
-        serde_json::from_str(&self.body).expect("JSON")
-    }
-
-    pub fn header(&self, name: &str) -> &str {
-        self.headers[name].to_str().expect("text")
-    }
-
-    pub fn event(&self) -> String {
-        self.json()["type"].as_str().expect("a type").to_owned()
-    }
-}
-
-/// A webhook receiver on loopback.
-pub struct Receiver {
-    pub url: String,
-    script: Arc<Script>,
-}
-
-#[derive(Default)]
-struct Script {
-    received: Mutex<Vec<Received>>,
-    /// Answers to give first; then 200.
-    answers: Mutex<Vec<u16>>,
-    /// Answers wait for this.
-    gate: Mutex<Option<Arc<tokio::sync::Semaphore>>>,
-}
-
-impl Receiver {
-    /// One that answers with `answers` first, then with 200.
-    pub async fn start(answers: &[u16]) -> Self {
-        let script = Arc::new(Script::default());
-        *script.answers.lock().unwrap() = answers.to_vec();
-        let router = Router::new().route("/hook", post(receive)).with_state(script.clone());
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let url = format!("http://{}/hook", listener.local_addr().expect("an address"));
-        tokio::spawn(async move { axum::serve(listener, router).await });
-        Self { url, script }
-    }
-
-    /// Makes answers wait until the semaphore that is returned has permits.
-    pub fn hold(&self) -> Arc<tokio::sync::Semaphore> {
-        let gate = Arc::new(tokio::sync::Semaphore::new(0));
-        *self.script.gate.lock().unwrap() = Some(gate.clone());
-        gate
-    }
-
-    /// What it got so far.
-    pub fn received(&self) -> Vec<Received> {
-        self.script.received.lock().unwrap().clone()
-    }
-
-    /// Waits until it got so many.
-    pub async fn wait_for(&self, count: usize) -> Vec<Received> {
-        stack::wait::wait_for(Time::from_secs(20), "webhooks", async || {
-            let received = self.received();
-            (received.len() >= count).then_some(received)
-        })
-        .await
-    }
-}
-
-async fn receive(State(script): State<Arc<Script>>, headers: HeaderMap, body: Bytes) -> StatusCode {
-    let id = headers.get("webhook-id").and_then(|id| id.to_str().ok()).unwrap_or_default().to_owned();
-    let body = String::from_utf8(body.to_vec()).expect("text");
-    script.received.lock().unwrap().push(Received { id, headers, body });
-    let gate = script.gate.lock().unwrap().clone();
-    if let Some(gate) = gate {
-        gate.acquire().await.expect("open").forget();
-    }
-    let mut answers = script.answers.lock().unwrap();
-    let status = if answers.is_empty() { 200 } else { answers.remove(0) };
-    StatusCode::from_u16(status).expect("a status")
 }
