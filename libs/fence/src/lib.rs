@@ -33,3 +33,8 @@ pub mod redis;
 mod token;
 
 pub use token::{FencingToken, GUARD_KEY_MAX_BYTES, GuardKey, InvalidGuardKey, InvalidToken};
+
+/// The Rust examples of the page for people are tested with those of this crate.
+#[cfg(all(doctest, feature = "http"))]
+#[doc = include_str!("../../../docs/fencing.md")]
+struct Docs;
