@@ -164,6 +164,27 @@ async fn what_is_put_off_keeps_its_order() {
     assert!(floor.one::<bool>(ordered).await);
 }
 
+/// One slot for two jobs that are due together each time: neither keeps the other from running, however long it goes on.
+#[tokio::test]
+async fn two_jobs_that_share_one_slot_take_turns() {
+    let floor = Floor::create().await;
+    let (one, other, worker) = (floor.job().await, floor.job().await, floor.worker().await);
+    for ago in [9, 8, 7, 6] {
+        floor.due(one, ago, true).await;
+        floor.due(other, ago, true).await;
+    }
+    for ago in [9, 8, 7, 6] {
+        let mut served = BTreeSet::new();
+        for _ in 0..2 {
+            let taken = floor.claim_one(worker).await;
+            assert_eq!(taken.lease.key.scheduled_for, floor.start - chrono::Duration::seconds(ago));
+            served.insert(taken.lease.key.job_id);
+            floor.succeed(&taken).await;
+        }
+        assert_eq!(served, BTreeSet::from([one, other]));
+    }
+}
+
 /// What a pause holds is due at infinity: nobody claims it, and it is not the next that is due.
 #[tokio::test]
 async fn what_is_held_is_neither_taken_nor_waited_for() {

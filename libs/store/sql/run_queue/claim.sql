@@ -104,8 +104,6 @@ WITH at AS MATERIALIZED (
 ), outcome AS (
     INSERT INTO run_outcome (job_id, tenant_id, scheduled_for, at, attempt, state, reason, final)
     SELECT e.job_id, e.tenant_id, e.scheduled_for, at.now, 0, 'SKIPPED', 'OVERLAP', true FROM ended e, at
-    -- a run that was run again ends anew
-    ON CONFLICT (job_id, scheduled_for, attempt, final) DO UPDATE SET at = excluded.at, state = excluded.state, reason = excluded.reason
 )
 SELECT EXISTS (SELECT FROM identity) AS identified,
        (SELECT count(*) FROM leased) AS started,
