@@ -74,7 +74,7 @@ pub struct Plan {
 /// A batch decides about `instants_max` occurrences. Which missed ones run is known only at the end of the
 /// backlog, where they are decided together: batches before it only count, so that the newest stay the newest
 /// while `now` moves on between batches. The one that reaches the end may therefore hold up to
-/// `catch_up_limit` occurrences if that is more.
+/// `catch_up_limit` occurrences, and half a batch of those that it counts, if that is more.
 pub fn plan(
     definition: &Definition<'_>,
     cursor: DateTime<Utc>,
@@ -86,6 +86,7 @@ pub fn plan(
         definition,
         at: definition.schedule.first_from(cursor),
         left: instants_max.max(1),
+        max: instants_max.max(1),
         plan: Plan::default(),
     };
     let reached_now = batch.decide_missed(cursor, now) && batch.plan_through(horizon.max(now));
@@ -99,6 +100,8 @@ struct Batch<'a> {
     at: Option<DateTime<Utc>>,
     /// How many more may be decided.
     left: usize,
+    /// How many there were.
+    max: usize,
     plan: Plan,
 }
 
@@ -139,7 +142,9 @@ impl Batch<'_> {
         }
         let before = oldest - TimeDelta::seconds(1);
         let runs: Vec<DateTime<Utc>> = self.definition.schedule.between(before, latest).collect();
-        if runs.len() > self.left && !self.plan.missed.is_empty() {
+        // Put off only by a batch that had much to count: the next one has little, and must not be put off by what has come
+        // due meanwhile (`a_backlog_larger_than_a_batch_runs_although_time_goes_on`).
+        if runs.len() > self.left && self.left < self.max / 2 {
             return false;
         }
         self.left = self.left.saturating_sub(runs.len());

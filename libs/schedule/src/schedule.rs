@@ -134,6 +134,14 @@ impl Schedule {
         self.zone().name()
     }
 
+    /// True when it follows elapsed time and not the clocks: an interval, or a minute or hour that begins with `*`.
+    pub fn follows_elapsed_time(&self) -> bool {
+        match &self.kind {
+            Kind::Wall { local, .. } => local.is_elapsed(),
+            Kind::Every(_) => true,
+        }
+    }
+
     pub(crate) fn zone(&self) -> &Zone {
         match &self.kind {
             Kind::Wall { zone, .. } => zone,

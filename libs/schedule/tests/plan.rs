@@ -116,6 +116,24 @@ fn a_long_outage_is_counted_over_several_batches_and_only_the_last_runs_one() {
 }
 
 #[test]
+fn a_backlog_larger_than_a_batch_runs_although_time_goes_on() {
+    let schedule = schedule("* * * * * *", "UTC");
+    let definition = Definition { catch_up_limit: 40, ..definition(&schedule, MisfirePolicy::CatchUp) };
+    let (mut cursor, mut now) = (at("2026-05-04T08:00:00Z"), at("2026-05-04T09:00:00Z"));
+    for _ in 0..1_000 {
+        let plan = plan(&definition, cursor, now, now, 10);
+        if !plan.catch_up.is_empty() {
+            assert_eq!(plan.catch_up.len(), 40);
+            return;
+        }
+        assert!(!plan.missed.is_empty());
+        cursor = plan.next_cursor.expect("it goes on");
+        now += TimeDelta::seconds(2); // in which two more come due
+    }
+    panic!("the backlog never runs");
+}
+
+#[test]
 fn an_exhausted_schedule_has_no_cursor() {
     let schedule = schedule("@at 2026-12-24T18:00:00 Europe/Berlin", "UTC");
     let now = at("2026-12-24T16:59:30Z");
@@ -236,7 +254,7 @@ proptest! {
             now += TimeDelta::seconds(step);
             let horizon = now + TimeDelta::seconds(lookahead);
             let plan = plan(&definition, cursor, now, horizon, batch);
-            let bound = batch.max(limit as usize);
+            let bound = batch.max(limit as usize + batch.div_ceil(2));
             let held = plan.planned.len() + plan.catch_up.len() + usize::from(plan.late.is_some())
                 + plan.missed.iter().map(|missed| missed.count as usize).sum::<usize>();
             prop_assert!(held <= bound, "{held} in a batch of {bound}");
