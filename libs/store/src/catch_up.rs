@@ -1,8 +1,9 @@
-//! Backlogs that are being worked off, one run at a time.
+//! Backlogs that are being worked off, one run at a time, and the pace of all of a tenant's.
 
 use crate::{Store, StoreError, Transaction, run_end, sql};
 use chrono::{DateTime, Utc};
-use model::ids::{JobId, RunKey};
+use model::ids::{JobId, RunKey, TenantId};
+use std::time::Duration;
 
 /// Queues the next run of each backlog that has none out: a safety net, because each end queues the next. Returns what
 /// was queued.
@@ -33,6 +34,8 @@ pub struct Addition {
     pub last: DateTime<Utc>,
     /// How many.
     pub count: usize,
+    /// Between two of them, in whole milliseconds. Of two paces the slower one counts until the backlog is done.
+    pub interval: Duration,
 }
 
 /// Locks the backlogs of these jobs, in order, before their queued runs are.
@@ -59,8 +62,56 @@ pub async fn extend(tx: &Transaction<'_>, additions: &[Addition]) -> Result<(), 
     let last: Vec<_> = additions.iter().map(|addition| addition.last).collect();
     let count: Vec<_> =
         additions.iter().map(|addition| i32::try_from(addition.count).unwrap_or(i32::MAX)).collect();
-    tx.execute(sql!("catch_up/extend.sql"), &[&ids, &first, &last, &count]).await?;
+    let interval: Vec<_> = additions.iter().map(|addition| interval_ms(addition.interval)).collect();
+    tx.execute(sql!("catch_up/extend.sql"), &[&ids, &first, &last, &count, &interval]).await?;
     run_end::release_next(tx, &jobs).await.map(drop)
+}
+
+/// Whole milliseconds, never fewer than `interval` has, within what the table takes.
+fn interval_ms(interval: Duration) -> i32 {
+    let whole = interval.as_nanos().div_ceil(1_000_000);
+    i32::try_from(whole).unwrap_or(i32::MAX).clamp(1, 3_600_000)
+}
+
+/// Where the pace of a tenant's backlogs is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pace {
+    /// Whose.
+    pub tenant_id: TenantId,
+    /// The most runs of backlogs, over all of its jobs, that become due in a second.
+    pub per_second: u32,
+    /// When the next one may.
+    pub next_at: DateTime<Utc>,
+}
+
+/// Locks the paces of these tenants, in order: the last lock of a transaction that others may wait for.
+///
+/// # Errors
+/// [`StoreError::Database`].
+pub async fn lock_paces(tx: &Transaction<'_>, tenants: &[TenantId]) -> Result<Vec<Pace>, StoreError> {
+    if tenants.is_empty() {
+        return Ok(Vec::new());
+    }
+    let tenants: Vec<_> = tenants.iter().map(|tenant| tenant.0).collect();
+    let rows = tx.query(sql!("catch_up/lock_paces.sql"), &[&tenants]).await?;
+    let paces = rows.iter().map(|row| Pace {
+        tenant_id: TenantId(row.get("tenant_id")),
+        per_second: u32::try_from(row.get::<_, i32>("per_second")).unwrap_or(1),
+        next_at: row.get("next_at"),
+    });
+    Ok(paces.collect())
+}
+
+/// Moves locked paces to their next free slots.
+///
+/// # Errors
+/// [`StoreError::Database`].
+pub async fn set_paces(tx: &Transaction<'_>, paces: &[(TenantId, DateTime<Utc>)]) -> Result<(), StoreError> {
+    if paces.is_empty() {
+        return Ok(());
+    }
+    let (tenants, next): (Vec<_>, Vec<_>) = paces.iter().map(|(tenant, next)| (tenant.0, *next)).unzip();
+    tx.execute(sql!("catch_up/set_paces.sql"), &[&tenants, &next]).await.map(drop)
 }
 
 /// How much of a backlog may wait.

@@ -260,7 +260,7 @@ async fn unpark(tx: &Transaction<'_>, job: JobId) -> Result<(), StoreError> {
 }
 
 /// Takes back what the schedule planned after `at` and nobody has taken.
-async fn take_back(
+pub(crate) async fn take_back(
     tx: &Transaction<'_>,
     at: DateTime<Utc>,
     jobs: &[JobId],

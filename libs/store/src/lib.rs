@@ -45,6 +45,7 @@ pub mod run_queue;
 pub mod run_rerun;
 pub mod status;
 pub mod term;
+pub mod tzdata;
 pub mod verdict;
 pub mod watch_cursor;
 pub mod why;

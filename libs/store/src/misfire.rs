@@ -41,7 +41,7 @@ pub struct Waiting {
     pub tenant_id: TenantId,
     /// The definition that it was planned by.
     pub generation: Generation,
-    /// Since when it was to be handed out.
+    /// Since when it was to be handed out; its occurrence, while a pause holds it.
     pub due_at: DateTime<Utc>,
     /// By when it was to be handed out; none for the one that runs late.
     pub start_by: Option<DateTime<Utc>>,
@@ -87,6 +87,7 @@ pub async fn overdue_jobs(tx: &Transaction<'_>, limit: i64) -> Result<Vec<JobId>
 }
 
 /// The queued runs of these jobs that were not handed out by `at`, and those that run late, in order. They are locked.
+/// What a pause holds is missing, but for the late ones: a job has one of them at most.
 ///
 /// # Errors
 /// [`StoreError::Database`].
@@ -155,11 +156,22 @@ fn columns(runs: &[RunKey]) -> (Vec<uuid::Uuid>, Vec<DateTime<Utc>>) {
     runs.iter().map(|run| (run.job_id.0, run.scheduled_for)).unzip()
 }
 
-/// Why these runs were not handed out in time, in the same order.
+/// Who could have taken a run while it was to be handed out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hands {
+    /// A dispatcher was renewed in that time, so that it could have.
+    pub renewed: bool,
+    /// A dispatcher lived through all of that time and could not renew itself.
+    pub silent: bool,
+    /// A worker of the queue was connected.
+    pub worker: bool,
+}
+
+/// Who could have taken these runs while they were to be handed out, in the same order.
 ///
 /// # Errors
 /// [`StoreError::Database`].
-pub async fn causes(tx: &Transaction<'_>, runs: &[&Waiting]) -> Result<Vec<MisfireCause>, StoreError> {
+pub async fn hands(tx: &Transaction<'_>, runs: &[&Waiting]) -> Result<Vec<Hands>, StoreError> {
     if runs.is_empty() {
         return Ok(Vec::new());
     }
@@ -168,12 +180,12 @@ pub async fn causes(tx: &Transaction<'_>, runs: &[&Waiting]) -> Result<Vec<Misfi
     let due: Vec<_> = runs.iter().map(|run| run.due_at).collect();
     let start_by: Vec<_> = runs.iter().map(|run| run.start_by.unwrap_or(run.due_at)).collect();
     let rows = tx.query(sql!("misfire/evidence.sql"), &[&tenants, &queues, &due, &start_by]).await?;
-    let cause = |dispatcher: bool, worker: bool| match (dispatcher, worker) {
-        (false, _) => MisfireCause::NoDispatcher,
-        (true, false) => MisfireCause::NoWorker,
-        (true, true) => MisfireCause::Unknown,
-    };
-    Ok(rows.iter().map(|row| cause(row.get("dispatcher"), row.get("worker"))).collect())
+    let hands = rows.iter().map(|row| Hands {
+        renewed: row.get("renewed"),
+        silent: row.get("silent"),
+        worker: row.get("worker"),
+    });
+    Ok(hands.collect())
 }
 
 /// Notes why runs that have just ended, in this transaction, were not handed out in time.

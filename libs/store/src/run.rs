@@ -39,6 +39,8 @@ pub struct Release {
     pub start_by: Option<DateTime<Utc>>,
     /// The one late run of its job.
     pub late: bool,
+    /// Its job is paused: not before it is resumed.
+    pub held: bool,
 }
 
 /// What [`insert`] came to.
@@ -80,6 +82,7 @@ pub async fn insert(
                 &columns.late,
                 &columns.overlap,
                 &columns.queue,
+                &columns.held,
                 &term.revision,
                 &traceparent.map(str::as_bytes),
             ],
@@ -105,6 +108,7 @@ struct Columns<'a> {
     late: Vec<bool>,
     overlap: Vec<&'static str>,
     queue: Vec<&'a str>,
+    held: Vec<bool>,
 }
 
 impl<'a> Columns<'a> {
@@ -123,6 +127,7 @@ impl<'a> Columns<'a> {
             columns.late.push(run.release.is_some_and(|release| release.late));
             columns.overlap.push(run.overlap.as_str());
             columns.queue.push(run.queue);
+            columns.held.push(run.release.is_some_and(|release| release.held));
         }
         columns
     }

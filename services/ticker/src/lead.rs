@@ -4,9 +4,14 @@
 //! trusted; what a frozen leader would still write is refused by the fence. How a leadership ended is written as its
 //! last act, under the fence like everything else, so that a deposed one learns of it and says so.
 
+mod ends;
+
 use crate::clock::{Guard, Verdict};
+use crate::dates::Dates;
 use crate::metrics::Metrics;
 use crate::plan::{Planner, Summary};
+use crate::reach::Reach;
+use crate::tzdata::Tzdata;
 use crate::upkeep::Upkeep;
 use chrono::{DateTime, Utc};
 use election::{Candidate, ElectionError, Leadership, Role};
@@ -14,8 +19,8 @@ use model::ids::HolderId;
 use service::health::{Beat, Condition};
 use service::runtime::chain;
 use std::time::{Duration, Instant};
-use store::fence::{self, Raised, Term};
-use store::term::{self, Began, Process};
+use store::fence::{self, Term};
+use store::term;
 use store::{Store, StoreError, clock};
 use tokio_util::sync::CancellationToken;
 
@@ -24,6 +29,9 @@ const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// How long the last words of a leadership may take: a successor waits for its end.
 const LAST_WORDS_MAX: Duration = Duration::from_secs(3);
+
+/// How long a stand-by waits for the database's answer.
+const LOOK_MAX: Duration = Duration::from_secs(5);
 
 /// What leading works with.
 pub struct Lead {
@@ -43,6 +51,10 @@ pub struct Lead {
     pub write_silence_max: Duration,
     /// Where it counts.
     pub metrics: Metrics,
+    /// The calendars that this process has read.
+    pub dates: Dates,
+    /// When this process could not reach the database.
+    pub reach: Reach,
     /// Whether the database answers.
     pub database: Condition,
 }
@@ -73,6 +85,7 @@ struct Reign<'a> {
     leadership: &'a Leadership,
     planner: Planner,
     upkeep: Upkeep,
+    tzdata: Tzdata,
     guard: Guard,
     /// When a transaction was last committed, or could not be expected.
     committed: Instant,
@@ -127,9 +140,27 @@ impl Lead {
             beat.beat();
             tokio::select! {
                 won = &mut campaign => return won,
-                () = tokio::time::sleep(AGAIN_AFTER) => {}
+                () = self.watch() => {}
             }
         }
+    }
+
+    /// Waits a little, then looks whether the database answers: a stand-by may have to say why something was missed.
+    async fn watch(&self) {
+        tokio::time::sleep(AGAIN_AFTER).await;
+        if !matches!(tokio::time::timeout(LOOK_MAX, self.now()).await, Ok(Ok(_))) {
+            self.reach.failed();
+        }
+    }
+
+    /// The cell's clock, and whether the database can be reached.
+    async fn now(&self) -> Result<DateTime<Utc>, StoreError> {
+        let now = clock::now(&self.store).await;
+        match &now {
+            Ok(now) => self.reach.succeeded(*now),
+            Err(_) => self.reach.failed(),
+        }
+        now
     }
 
     async fn lead(
@@ -139,12 +170,19 @@ impl Lead {
         beat: &Beat,
         shutdown: &CancellationToken,
     ) -> End {
-        let planner =
-            Planner { store: self.store.clone(), term, limits: self.limits, metrics: self.metrics.clone() };
+        let planner = Planner {
+            store: self.store.clone(),
+            term,
+            limits: self.limits,
+            metrics: self.metrics.clone(),
+            dates: self.dates.clone(),
+            reach: self.reach.clone(),
+        };
         let mut reign = Reign {
             leadership,
             planner,
             upkeep: Upkeep::default(),
+            tzdata: Tzdata::default(),
             guard: Guard::new(self.clock_jump_guard),
             committed: Instant::now(),
         };
@@ -192,7 +230,7 @@ impl Lead {
     /// One cycle: looks at the clocks, sees to the partitions, plans, and leaves the leadership's mark.
     async fn cycle(&self, reign: &mut Reign<'_>, shutdown: &CancellationToken) -> Result<Cycle, StoreError> {
         let term = reign.planner.term;
-        let now = clock::now(&self.store).await?;
+        let now = self.now().await?;
         match reign.guard.look(now, Instant::now()) {
             Verdict::Steady => {}
             Verdict::Settling => return Ok(Cycle::Stopped),
@@ -209,7 +247,9 @@ impl Lead {
         let ledger = reign.upkeep.ledger(&self.store, term, now, horizon).await?;
         let leadership = reign.leadership;
         let leads = || !shutdown.is_cancelled() && leadership.valid_for().is_some();
+        let unsettled = reign.tzdata.run_once(&self.store, term, &self.dates, &self.metrics, leads).await?;
         let summary = reign.planner.run_once(ledger, leads).await?;
+        let summary = Summary { more: summary.more || unsettled, ..summary };
         self.mark(term, now, (!summary.more).then(|| now + self.limits.lookahead)).await?;
         Ok(Cycle::Planned(summary))
     }
@@ -228,84 +268,6 @@ impl Lead {
         tx.commit().await
     }
 
-    /// Raises the fence and begins the term, however long the database is away; some end when the leadership ends
-    /// before that.
-    async fn begin(&self, reign: &mut Reign<'_>, beat: &Beat, shutdown: &CancellationToken) -> Option<End> {
-        let term = reign.planner.term;
-        loop {
-            beat.beat();
-            match self.raise(term).await {
-                Ok(Ok(began)) => {
-                    reign.committed = Instant::now();
-                    self.database.met();
-                    welcome(term, &began);
-                    return None;
-                }
-                Ok(Err(refused)) => {
-                    tracing::error!(
-                        term = term.revision,
-                        fence.refused = true,
-                        fence.answer = ?refused,
-                        "The fence refused this leadership: a higher one is stored. If etcd was rebuilt, its revisions \
-                         begin anew: stop every ticker and run `escapement fence reset`"
-                    );
-                    self.metrics.refused();
-                    return Some(End::Fenced);
-                }
-                Err(StoreError::Fenced { .. }) => return Some(End::Fenced),
-                Err(error) => {
-                    self.failed(term, &error, "Raising the fence failed; trying again");
-                    if self.is_mute(reign).await {
-                        return Some(End::Mute);
-                    }
-                }
-            }
-            tokio::select! {
-                biased;
-                () = shutdown.cancelled() => return Some(End::Shutdown),
-                () = reign.leadership.lost() => return Some(End::Lost),
-                () = tokio::time::sleep(AGAIN_AFTER) => {}
-            }
-        }
-    }
-
-    async fn raise(&self, term: Term) -> Result<Result<Began, Raised>, StoreError> {
-        let raised = fence::raise(&self.store, term).await?;
-        if raised != Raised::Held {
-            return Ok(Err(raised));
-        }
-        let operation = "begin a leadership";
-        let mut client = self.store.client(operation).await?;
-        let tx = client.begin(operation).await?;
-        fence::hold(&tx, term).await?;
-        let process =
-            Process { pid: self.candidate.pid, name: &self.candidate.name, http: &self.candidate.http };
-        let began = term::begin(&tx, term, process).await?;
-        tx.commit().await?;
-        Ok(Ok(began))
-    }
-
-    /// After a refusal: when etcd says that we still lead, the database forgot us in a failover, and the fence is
-    /// raised again; a later leadership's can't be.
-    async fn raise_again(
-        &self,
-        reign: &mut Reign<'_>,
-        beat: &Beat,
-        shutdown: &CancellationToken,
-    ) -> Option<End> {
-        let term = reign.planner.term;
-        let leads = matches!(reign.leadership.confirm().await, Ok(true));
-        if !leads {
-            self.refused(term);
-            return Some(End::Fenced);
-        }
-        tracing::warn!(
-            term = term.revision,
-            "The fence does not name this leadership, which etcd confirms; raising it"
-        );
-        self.begin(reign, beat, shutdown).await
-    }
-
     fn refused(&self, term: Term) {
         self.metrics.refused();
         tracing::error!(
@@ -313,39 +275,6 @@ impl Lead {
             fence.refused = true,
             "Deposed: the fence refused a write of this leadership, a later one holds it"
         );
-    }
-
-    /// The last act of a leadership: notes how it ended.
-    async fn last_words(&self, term: Term, end: End) {
-        let how = match end {
-            End::Shutdown => term::End::Resigned,
-            End::Lost => term::End::Lost,
-            End::Fenced => return self.note_refusal(term).await,
-            End::Mute => return, // it can't write
-        };
-        match self.end(term, how).await {
-            Ok(()) => {}
-            Err(StoreError::Fenced { .. }) => {
-                self.refused(term);
-                self.note_refusal(term).await;
-            }
-            Err(error) => self.failed(term, &error, "How this leadership ended could not be noted"),
-        }
-    }
-
-    async fn end(&self, term: Term, how: term::End) -> Result<(), StoreError> {
-        let operation = "end a leadership";
-        let mut client = self.store.client(operation).await?;
-        let tx = client.begin(operation).await?;
-        fence::hold(&tx, term).await?;
-        term::end(&tx, term, how).await?;
-        tx.commit().await
-    }
-
-    async fn note_refusal(&self, term: Term) {
-        if let Err(error) = term::refused(&self.store, term).await {
-            self.failed(term, &error, "A refused leadership could not be noted");
-        }
     }
 
     fn failed(&self, term: Term, error: &StoreError, what: &'static str) {
@@ -366,28 +295,6 @@ impl Lead {
                 false
             }
         }
-    }
-}
-
-/// Says what this leadership found, and whether it goes on where its predecessor stopped.
-fn welcome(term: Term, began: &Began) {
-    tracing::info!(
-        term = term.revision,
-        term.predecessor = began.predecessor,
-        term.gap_ms = began.gap_ms,
-        term.predecessor_mark = began.planned_through.map(tracing::field::display),
-        term.first_occurrence = began.first_occurrence.map(tracing::field::display),
-        "Leading"
-    );
-    if let (Some(mark), Some(first)) = (began.planned_through, began.first_occurrence)
-        && first <= mark
-    {
-        tracing::warn!(
-            term = term.revision,
-            term.predecessor_mark = %mark,
-            term.first_occurrence = %first,
-            "An occurrence before the predecessor's mark is not planned: its job was changed since, or the database lost it"
-        );
     }
 }
 

@@ -7,20 +7,25 @@
 mod cause;
 pub mod clock;
 mod config;
+pub mod dates;
 pub mod lead;
 mod metrics;
 pub mod plan;
+pub mod reach;
 pub mod sweep;
 #[cfg(test)]
 mod testing;
+mod tzdata;
 pub mod upkeep;
 
 pub use config::TickerConfig;
 pub use metrics::Metrics;
 
+use dates::Dates;
 use election::{Candidate, ElectionError, Member, Role};
 use lead::Lead;
 use plan::Limits;
+use reach::Reach;
 use secrecy::ExposeSecret;
 use service::runtime::{Context, RuntimeError};
 use std::time::Duration;
@@ -80,6 +85,8 @@ pub async fn run(context: Context<TickerConfig>) -> Result<(), TickerError> {
         clock_jump_guard: settings.clock_jump_guard(),
         write_silence_max: Duration::from_millis(settings.write_silence_max_ms),
         metrics: Metrics::new(),
+        dates: Dates::default(),
+        reach: Reach::default(),
         database,
     };
     context.publish(serde_json::json!({ "http": http }))?;

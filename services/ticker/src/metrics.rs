@@ -17,6 +17,8 @@ pub struct Metrics {
     refusals: Counter<u64>,
     leading: Gauge<u64>,
     term: Gauge<i64>,
+    tzdata_behind: Gauge<u64>,
+    tzdata_moved: Counter<u64>,
 }
 
 impl Metrics {
@@ -47,6 +49,14 @@ impl Metrics {
                 .i64_gauge("ticker.term")
                 .with_description("The revision of the leadership that this one had last")
                 .build(),
+            tzdata_behind: meter
+                .u64_gauge("ticker.tzdata.behind")
+                .with_description("1 when plans were made with a newer timezone database than this one has")
+                .build(),
+            tzdata_moved: counter(
+                "ticker.tzdata.jobs_moved",
+                "Jobs whose next instant a newer timezone database moved",
+            ),
         };
         // So that they are there to be compared before anything has happened.
         metrics.refusals.add(0, &[]);
@@ -80,6 +90,16 @@ impl Metrics {
     pub fn leads(&self, revision: i64) {
         self.leading.record(1, &[]);
         self.term.record(revision, &[]);
+    }
+
+    /// Whether plans were made with a newer timezone database.
+    pub fn tzdata_behind(&self, behind: bool) {
+        self.tzdata_behind.record(behind.into(), &[]);
+    }
+
+    /// A newer timezone database moved the next instant of so many jobs.
+    pub fn tzdata_moved(&self, jobs: u64) {
+        self.tzdata_moved.add(jobs, &[]);
     }
 
     /// Leads no longer.

@@ -6,10 +6,14 @@
 //! [`decide`] and [`crate::sweep`]; nothing is handed out here.
 
 pub mod decide;
+pub mod pace;
+pub mod span;
 mod write;
 
 use crate::cause::Evidence;
+use crate::dates::Dates;
 use crate::metrics::Metrics;
+use crate::reach::Reach;
 use crate::sweep;
 use crate::upkeep::Ledger;
 use chrono::{DateTime, TimeDelta, Utc};
@@ -87,6 +91,10 @@ pub struct Planner {
     pub limits: Limits,
     /// Where it counts.
     pub metrics: Metrics,
+    /// The calendars that it has read.
+    pub dates: Dates,
+    /// When the database could not be reached.
+    pub reach: Reach,
 }
 
 /// Which jobs a batch is about.
@@ -228,17 +236,20 @@ impl Planner {
         let oldest = |job: &JobId| waiting.get(job)?.iter().map(|run| run.generation).min();
         let asked: Vec<_> = picked.iter().map(|job| (*job, oldest(job))).collect();
         let cursors = job_cursor::read(&tx, &asked).await?;
-        let worked = self.worked(&tx, &cursors, at).await?;
+        let dates = self.dates.of(&tx, &cursors).await?;
+        let worked = self.worked(&tx, &cursors, &waiting, at).await?;
+        let unreachable = self.reach.outages();
         let moment = Moment {
             at,
             floor,
             horizon: self.horizon(at).min(ledger.to - TimeDelta::seconds(1)),
             lookahead: self.limits.lookahead,
             occurrences_max: self.limits.occurrences_per_job,
-            evidence: Evidence { worked: &worked, revision: self.term.revision },
+            evidence: Evidence { worked: &worked, revision: self.term.revision, unreachable: &unreachable },
+            dates: &dates,
         };
         let work = self.decide(&cursors, &waiting, &moment);
-        let written = write::write(&tx, self.term, at, traceparent, &work).await?;
+        let written = write::write(&tx, self.term, &moment, traceparent, &work).await?;
         // Crash window: nothing of this is written, or all; the successor plans the same again, or goes on.
         tx.commit().await?;
         self.report(&work, &written);
@@ -264,9 +275,11 @@ impl Planner {
         &self,
         tx: &Transaction<'_>,
         cursors: &[Cursor],
+        waiting: &BTreeMap<JobId, Vec<&Waiting>>,
         at: DateTime<Utc>,
     ) -> Result<Vec<term::Worked>, StoreError> {
-        match cursors.iter().filter_map(|cursor| cursor.next_fire_at).min() {
+        let due = waiting.values().flatten().map(|run| run.due_at);
+        match cursors.iter().filter_map(|cursor| cursor.next_fire_at).chain(due).min() {
             Some(oldest) if oldest < at - YOUNG => {
                 term::worked(tx, self.term, oldest - self.limits.lookahead).await
             }
@@ -290,7 +303,7 @@ impl Planner {
             let decision: Decision = decide(cursor, moment);
             left = left.saturating_sub(decision.occurrences);
             let waiting = waiting.get(&cursor.job_id).map_or(&[][..], Vec::as_slice);
-            let settlement = sweep::settle(cursor, waiting, &decision, moment.at);
+            let settlement = sweep::settle(cursor, waiting, &decision, moment);
             work.push(Work { cursor, decision, settlement });
         }
         work

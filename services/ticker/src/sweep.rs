@@ -2,13 +2,15 @@
 //! were never planned, in the same moment, under the same lock.
 //!
 //! Pure. Invariant: of a job's runs at most one runs late, and it is the newest of those that were missed; each other
-//! one ends, or joins a backlog.
+//! one ends, or joins a backlog. What a pause holds is none of them: it waits for the resumption.
 
-use crate::plan::decide::{Decision, How, Usable};
+use crate::plan::decide::{Decision, How, Moment};
+use crate::plan::span::Usable;
 use chrono::{DateTime, Utc};
 use model::ids::{Generation, RunKey};
 use model::policy::MisfirePolicy;
 use model::run::Reason;
+use schedule::DateSets;
 use store::job_cursor::Cursor;
 use store::misfire::Waiting;
 
@@ -32,7 +34,7 @@ pub fn settle<'a>(
     cursor: &Cursor,
     waiting: &[&'a Waiting],
     decision: &Decision,
-    at: DateTime<Utc>,
+    moment: &Moment<'_>,
 ) -> Settlement<'a> {
     let mut settlement = Settlement::default();
     if !decision.settled {
@@ -47,7 +49,8 @@ pub fn settle<'a>(
     newer += usize::from(late_is_newest);
     // The newest definition first: what it runs is newer than what an older one would.
     for runs in overdue.chunk_by(|a, b| a.generation == b.generation).collect::<Vec<_>>().into_iter().rev() {
-        newer += settlement.settle(usable(cursor, runs[0].generation).as_ref(), runs, newer, at);
+        let usable = usable(cursor, runs[0].generation, moment.dates);
+        newer += settlement.settle(usable.as_ref(), runs, newer, moment.at);
     }
     settlement.backlog.sort();
     settlement.paced.sort();
@@ -57,9 +60,9 @@ pub fn settle<'a>(
     settlement
 }
 
-fn usable(cursor: &Cursor, generation: Generation) -> Option<Usable<'_>> {
+fn usable<'a>(cursor: &'a Cursor, generation: Generation, dates: &DateSets) -> Option<Usable<'a>> {
     let revision = cursor.revisions.iter().find(|revision| revision.generation == generation)?;
-    Usable::read(cursor, revision).ok()
+    Usable::read(cursor, revision, dates).ok()
 }
 
 impl<'a> Settlement<'a> {

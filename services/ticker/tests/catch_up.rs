@@ -4,45 +4,13 @@
 mod support;
 
 use chrono::{DateTime, Utc};
-use model::ids::{JobId, RunKey};
+use model::ids::JobId;
 use model::policy::{MisfirePolicy, OverlapPolicy};
-use model::run::{Reason, State};
-use model::token::Token;
-use store::run_end::{self, Attempt, End};
 use support::{Cell, each_second};
-
-/// Claims the one queued run of the job's backlog, as a dispatcher does, and ends it.
-async fn work_off_one(cell: &Cell, job: JobId) -> Option<DateTime<Utc>> {
-    let client = cell.store.client("claim").await.expect("connected");
-    let claim = format!(
-        "WITH taken AS (DELETE FROM run_queue WHERE job_id = '{job}' AND origin = 'CATCH_UP' RETURNING *) \
-         INSERT INTO run_lease (job_id, tenant_id, session_id, claim_id, scheduled_for, claimed_at, generation, token, priority, \
-                                undelivered, lost, failed, attempt, connection, origin, exclusive, queue) \
-         SELECT job_id, tenant_id, gen_random_uuid(), gen_random_uuid(), scheduled_for, esc_now(), generation, 1, priority, \
-                0, 0, 0, 1, 1, origin, exclusive, queue FROM taken RETURNING scheduled_for"
-    );
-    let rows = client.query("claim", &claim, &[]).await.expect("claimed");
-    let scheduled_for: DateTime<Utc> = rows.first()?.get(0);
-    assert_eq!(rows.len(), 1, "one at a time");
-    drop(client);
-    let token = Token::from_i64(1).expect("a token");
-    let end = End {
-        key: RunKey::new(job, scheduled_for),
-        attempt: Some(Attempt { number: 1, token, session: None }),
-        state: State::Failed,
-        reason: Some(Reason::WorkFailed),
-        output: None,
-    };
-    let mut client = cell.store.client("end").await.expect("connected");
-    let tx = client.begin("end").await.expect("begun");
-    assert_eq!(run_end::end(&tx, &[end]).await.expect("ended").len(), 1);
-    tx.commit().await.expect("committed");
-    Some(scheduled_for)
-}
 
 async fn work_off(cell: &Cell, job: JobId) -> Vec<DateTime<Utc>> {
     let mut worked = Vec::new();
-    while let Some(at) = work_off_one(cell, job).await {
+    while let Some(at) = cell.work_off(job).await {
         worked.push(at);
     }
     worked
@@ -76,7 +44,7 @@ async fn what_is_missed_meanwhile_joins_the_backlogs_end() {
     ticker.plan().await;
     cell.pass(25).await;
     ticker.plan().await;
-    let first = work_off_one(&cell, job).await.expect("a backlog");
+    let first = cell.work_off(job).await.expect("a backlog");
     cell.pass(5).await;
     ticker.plan().await;
     let rest = work_off(&cell, job).await;

@@ -1,15 +1,16 @@
 //! What becomes of one job's occurrences: from its cursor through the window, by the definitions in force at each.
 //!
 //! Pure. Invariant: each occurrence from the cursor up to [`Decision::next`] is exactly one of `fires` or of the
-//! counts of `misfires`. Runs that are planned already are settled elsewhere ([`crate::sweep`]), in the same moment.
+//! counts of `misfires`, unless its job rests then: it is deleted, or paused by a pause that is no outage. Runs that are
+//! planned already are settled elsewhere ([`crate::sweep`]), in the same moment.
 
+use super::span::{Usable, just_after, spans};
 use crate::cause::Evidence;
 use chrono::{DateTime, TimeDelta, Utc};
 use model::ids::Generation;
-use model::job::Definition;
 use model::policy::MisfirePolicy;
 use model::run::{MisfireCause, MisfireOutcome};
-use schedule::{Missed, Plan, Schedule, Spec};
+use schedule::{DateSets, Missed, Plan};
 use std::time::Duration;
 use store::job_cursor::{Cursor, Revision};
 use store::misfire::Misfire;
@@ -29,6 +30,8 @@ pub struct Moment<'a> {
     pub occurrences_max: usize,
     /// Who was at work when.
     pub evidence: Evidence<'a>,
+    /// The calendars that the definitions name.
+    pub dates: &'a DateSets,
 }
 
 /// What becomes of a job's occurrences.
@@ -77,58 +80,6 @@ pub enum How {
     Backlog,
 }
 
-/// A definition with its schedule, ready to be asked.
-#[derive(Debug)]
-pub struct Usable<'a> {
-    definition: &'a Definition,
-    schedule: Schedule,
-    seed: String,
-}
-
-impl<'a> Usable<'a> {
-    /// Reads a revision of a job, or says why it can't be used.
-    pub fn read(cursor: &Cursor, revision: &'a Revision) -> Result<Self, String> {
-        let definition = revision.definition.as_ref().map_err(Clone::clone)?;
-        let seed = cursor.job_id.to_string();
-        let spec = Spec {
-            expression: &definition.schedule,
-            timezone: &definition.timezone,
-            dst_gap: definition.dst_gap,
-            dst_fold: definition.dst_fold,
-            seed: &seed,
-            anchor: cursor.created_at,
-        };
-        let schedule = Schedule::parse(&spec).map_err(|errors| {
-            let texts: Vec<_> = errors.iter().map(|error| error.message.as_str()).collect();
-            texts.join("; ")
-        })?;
-        Ok(Self { definition, schedule, seed })
-    }
-
-    /// As planning and settling ask it.
-    pub fn asked(&self) -> schedule::Definition<'_> {
-        schedule::Definition {
-            schedule: &self.schedule,
-            misfire: self.policy(),
-            grace: self.definition.misfire.grace,
-            catch_up_limit: self.definition.misfire.catch_up_limit,
-            catch_up_window: self.definition.misfire.catch_up_window,
-            jitter: self.definition.jitter,
-            job_seed: &self.seed,
-        }
-    }
-
-    /// What becomes of its missed occurrences.
-    pub fn policy(&self) -> MisfirePolicy {
-        self.definition.misfire.policy
-    }
-
-    fn until(mut self, through: Option<DateTime<Utc>>) -> Self {
-        self.schedule = self.schedule.bounded(None, through);
-        self
-    }
-}
-
 /// Decides about a job's occurrences from its cursor on.
 pub fn decide(cursor: &Cursor, moment: &Moment<'_>) -> Decision {
     let mut walk =
@@ -139,12 +90,9 @@ pub fn decide(cursor: &Cursor, moment: &Moment<'_>) -> Decision {
         return walk.decision;
     }
     for span in spans(&cursor.revisions) {
-        let from = span.after.map_or(at, |after| at.max(just_after(after)));
-        if span.through.is_some_and(|through| through < from) {
-            continue;
-        }
-        match Usable::read(cursor, span.revision) {
-            _ if span.revision.deleted => {}
+        let Some(from) = span.from(at) else { continue };
+        match Usable::read(cursor, span.revision, moment.dates) {
+            _ if span.rests => {}
             Ok(usable) => {
                 if !walk.span(&usable.until(span.through), span.revision, from) {
                     return walk.decision;
@@ -164,33 +112,6 @@ pub fn decide(cursor: &Cursor, moment: &Moment<'_>) -> Decision {
         walk.decision.next = None;
     }
     walk.decision
-}
-
-/// A revision over the instants to which it applies: after the one, through the other.
-struct Span<'a> {
-    revision: &'a Revision,
-    after: Option<DateTime<Utc>>,
-    through: Option<DateTime<Utc>>,
-}
-
-/// The first revision that is known applies to whatever lies before it. Where the clock was set back between two
-/// changes, the later change counts.
-fn spans(revisions: &[Revision]) -> Vec<Span<'_>> {
-    let mut spans: Vec<Span<'_>> = Vec::with_capacity(revisions.len());
-    let mut through = None;
-    for (index, revision) in revisions.iter().enumerate().rev() {
-        let after = (index > 0).then_some(revision.in_force_from);
-        spans.push(Span { revision, after, through });
-        through = Some(
-            through.map_or(revision.in_force_from, |end: DateTime<Utc>| end.min(revision.in_force_from)),
-        );
-    }
-    spans.reverse();
-    spans
-}
-
-fn just_after(at: DateTime<Utc>) -> DateTime<Utc> {
-    at + TimeDelta::microseconds(1)
 }
 
 /// Walking a job's spans.
@@ -309,7 +230,7 @@ impl Walk<'_> {
         let ((from, first_through), (last_from, through)) = (window(missed.first), window(missed.last));
         let evidence = self.moment.evidence;
         let (first, last) = (evidence.cause(from, first_through), evidence.cause(last_from, through));
-        if first == last && !evidence.somebody_worked(from, through) {
+        if first == last && evidence.is_even(from, through) {
             self.push(Some(missed), first, definition.misfire, outcome);
             return;
         }
@@ -375,5 +296,7 @@ fn outcome(policy: MisfirePolicy) -> MisfireOutcome {
     }
 }
 
+#[cfg(test)]
+mod herd;
 #[cfg(test)]
 mod tests;

@@ -1,29 +1,40 @@
 //! Writes what was decided, in the order in which everybody locks: jobs, queued runs, runs.
 
 use super::Summary;
-use super::decide::{Decision, Fire, How};
+use super::decide::{Decision, Fire, How, Moment};
+use super::pace::Paces;
 use crate::sweep::Settlement;
 use chrono::{DateTime, TimeDelta, Utc};
-use model::ids::{JobId, RunKey};
+use model::ids::{JobId, RunKey, TenantId};
 use model::job::Definition;
 use model::run::{MisfireCause, Origin, Reason, State};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 use store::catch_up::{self, Addition, Bounds};
 use store::fence::Term;
 use store::job_cursor::{self, Cursor};
-use store::misfire::{self, Waiting};
+use store::misfire::{self, Hands, Waiting};
 use store::run::{self, New, Release};
 use store::run_end::{self, End};
 use store::{StoreError, Transaction};
-
-/// Runs of a backlog that may run beside each other are handed out at this distance: ten a second and job.
-const PACE: TimeDelta = TimeDelta::milliseconds(100);
 
 /// What is to be written for one job.
 pub(super) struct Work<'a> {
     pub cursor: &'a Cursor,
     pub decision: Decision,
     pub settlement: Settlement<'a>,
+}
+
+impl<'a> Work<'a> {
+    /// The newest definition that can be read.
+    fn newest(&self) -> Option<&'a Definition> {
+        self.cursor.revisions.iter().rev().find_map(|revision| revision.definition.as_ref().ok())
+    }
+
+    /// Whether the job is paused now: what is queued of it is held until it is resumed.
+    fn is_paused(&self) -> bool {
+        self.cursor.revisions.last().is_some_and(|revision| revision.paused)
+    }
 }
 
 /// What was written.
@@ -36,18 +47,22 @@ pub(super) struct Written {
 pub(super) async fn write(
     tx: &Transaction<'_>,
     term: Term,
-    at: DateTime<Utc>,
+    moment: &Moment<'_>,
     traceparent: Option<&str>,
     work: &[Work<'_>],
 ) -> Result<Written, StoreError> {
+    let at = moment.at;
     let broken: Vec<_> =
         work.iter().filter_map(|work| Some((work.cursor.job_id, work.decision.broken.clone()?))).collect();
     job_cursor::mark_broken(tx, &broken).await?;
-    let mut causes = end(tx, work).await?;
+    let mut causes = end(tx, moment, work).await?;
+    // The last lock that others may wait for, but for rows of jobs whose cursors are ours.
+    let mut paces = Paces::new(at, &catch_up::lock_paces(tx, &paced_tenants(work)).await?);
     let mut rows = Rows::default();
     for work in work {
-        rows.add(work, at);
+        rows.add(work, at, &mut paces);
     }
+    catch_up::set_paces(tx, &paces.taken()).await?;
     misfire::make_late(tx, &rows.late, at).await?;
     misfire::make_paced(tx, &rows.paced).await?;
     misfire::unqueue(tx, &rows.unqueued).await?;
@@ -74,14 +89,22 @@ pub(super) async fn write(
 }
 
 /// Ends the runs that were not handed out in time and don't run; how many, by cause.
-async fn end(tx: &Transaction<'_>, work: &[Work<'_>]) -> Result<BTreeMap<MisfireCause, u64>, StoreError> {
+async fn end(
+    tx: &Transaction<'_>,
+    moment: &Moment<'_>,
+    work: &[Work<'_>],
+) -> Result<BTreeMap<MisfireCause, u64>, StoreError> {
     let ending: Vec<(&Waiting, Reason)> =
         work.iter().flat_map(|work| work.settlement.ends.iter().copied()).collect();
     if ending.is_empty() {
         return Ok(BTreeMap::new());
     }
     let runs: Vec<_> = ending.iter().map(|(run, _)| *run).collect();
-    let causes = misfire::causes(tx, &runs).await?;
+    let hands = misfire::hands(tx, &runs).await?;
+    let cause = |(run, hands): (&&Waiting, Hands)| {
+        moment.evidence.cause_of_waiting(run.due_at, run.start_by.unwrap_or(run.due_at), hands)
+    };
+    let causes: Vec<_> = runs.iter().zip(hands).map(cause).collect();
     let ends: Vec<_> = ending.iter().map(|(run, reason)| skipped(run.key, *reason)).collect();
     let done = run_end::end(tx, &ends).await?;
     let ended: Vec<_> =
@@ -120,11 +143,14 @@ struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    fn add(&mut self, work: &Work<'a>, at: DateTime<Utc>) {
+    fn add(&mut self, work: &Work<'a>, at: DateTime<Utc>, paces: &mut Paces) {
         let Work { cursor, decision, settlement } = work;
-        let mut pace = Pace { next: at };
+        let held = work.is_paused();
+        let per_second = work.newest().map_or(1, |newest| newest.misfire.catch_up_per_second);
+        let mut pace = || paces.take(cursor.tenant_id, per_second);
+        let mut joins = !settlement.paced.is_empty();
         self.late.extend(settlement.late);
-        self.paced.extend(settlement.paced.iter().map(|key| (*key, pace.next())));
+        self.paced.extend(settlement.paced.iter().map(|key| (*key, pace())));
         self.unqueued.extend(settlement.backlog.iter().copied());
         let mut serial: Vec<_> = settlement.backlog.iter().map(|key| key.scheduled_for).collect();
         for fire in &decision.fires {
@@ -133,15 +159,18 @@ impl<'a> Rows<'a> {
             let (origin, release) = match fire.how {
                 How::InTime(start_by) => {
                     let start_by = Some(start_by);
-                    (Origin::Schedule, Some(Release { at: fire.due_at.max(at), start_by, late: false }))
+                    let at = fire.due_at.max(at);
+                    (Origin::Schedule, Some(Release { at, start_by, late: false, held }))
                 }
-                How::Late => (Origin::Schedule, Some(Release { at, start_by: None, late: true })),
+                How::Late => (Origin::Schedule, Some(Release { at, start_by: None, late: true, held })),
                 How::Backlog if exclusive => {
                     serial.push(fire.scheduled_for);
                     (Origin::CatchUp, None)
                 }
                 How::Backlog => {
-                    (Origin::CatchUp, Some(Release { at: pace.next(), start_by: None, late: false }))
+                    joins = true;
+                    let release = Release { at: pace(), start_by: None, late: false, held };
+                    (Origin::CatchUp, Some(release))
                 }
             };
             self.new.push(New {
@@ -156,9 +185,9 @@ impl<'a> Rows<'a> {
                 overlap: definition.overlap,
             });
         }
-        self.additions.extend(addition(cursor.job_id, &serial));
-        if !serial.is_empty() || pace.next > at {
-            self.bounds.extend(bounds(cursor, at));
+        self.additions.extend(addition(cursor.job_id, &serial, per_second));
+        if !serial.is_empty() || joins {
+            self.bounds.extend(work.newest().and_then(|newest| bounds(cursor.job_id, newest, at)));
         }
     }
 }
@@ -168,31 +197,26 @@ fn definition<'a>(cursor: &'a Cursor, fire: &Fire) -> Option<&'a Definition> {
     revision.definition.as_ref().ok()
 }
 
-fn addition(job_id: JobId, serial: &[DateTime<Utc>]) -> Option<Addition> {
+fn addition(job_id: JobId, serial: &[DateTime<Utc>], per_second: u32) -> Option<Addition> {
     let (first, last) = (*serial.iter().min()?, *serial.iter().max()?);
-    Some(Addition { job_id, first, last, count: serial.len() })
+    let interval = Duration::from_secs(1) / per_second.max(1);
+    Some(Addition { job_id, first, last, count: serial.len(), interval })
 }
 
-/// How much of the job's backlog may wait, by its newest definition.
-fn bounds(cursor: &Cursor, at: DateTime<Utc>) -> Option<Bounds> {
-    let newest = cursor.revisions.iter().rev().find_map(|revision| revision.definition.as_ref().ok())?;
+/// How much of the job's backlog may wait. The newest definition bounds all of it, what an older one missed too: who
+/// lowers a limit wants less to run, and one number for each job is what people can check.
+fn bounds(job_id: JobId, newest: &Definition, at: DateTime<Utc>) -> Option<Bounds> {
     let window = TimeDelta::from_std(newest.misfire.catch_up_window).ok()?;
-    Some(Bounds {
-        job_id: cursor.job_id,
-        limit: newest.misfire.catch_up_limit,
-        since: at.checked_sub_signed(window)?,
-    })
+    Some(Bounds { job_id, limit: newest.misfire.catch_up_limit, since: at.checked_sub_signed(window)? })
 }
 
-/// Hands out one instant after the other, at a distance.
-struct Pace {
-    next: DateTime<Utc>,
-}
-
-impl Pace {
-    fn next(&mut self) -> DateTime<Utc> {
-        let at = self.next;
-        self.next += PACE;
-        at
-    }
+/// The tenants of whose backlogs a run may become due by this.
+fn paced_tenants(work: &[Work<'_>]) -> Vec<TenantId> {
+    let joins = |work: &&Work<'_>| {
+        let settlement = &work.settlement;
+        !(settlement.paced.is_empty() && settlement.backlog.is_empty())
+            || work.decision.fires.iter().any(|fire| fire.how == How::Backlog)
+    };
+    let tenants: BTreeSet<_> = work.iter().filter(joins).map(|work| work.cursor.tenant_id).collect();
+    tenants.into_iter().collect()
 }

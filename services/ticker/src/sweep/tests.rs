@@ -1,7 +1,9 @@
 use super::*;
+use crate::cause::Evidence;
 use crate::plan::decide::Fire;
 use crate::testing::{cursor, each_second, revision, second};
 use model::ids::{JobId, TenantId};
+use std::time::Duration;
 
 fn waiting(n: i64, generation: i64) -> Waiting {
     Waiting {
@@ -13,6 +15,18 @@ fn waiting(n: i64, generation: i64) -> Waiting {
         late: false,
         exclusive: true,
         queue: "default".to_owned(),
+    }
+}
+
+fn moment(now: i64, dates: &DateSets) -> Moment<'_> {
+    Moment {
+        at: second(now),
+        floor: DateTime::UNIX_EPOCH,
+        horizon: second(now + 120),
+        lookahead: Duration::from_secs(60),
+        occurrences_max: 10_000,
+        evidence: Evidence { worked: &[], revision: 9, unreachable: &[] },
+        dates,
     }
 }
 
@@ -36,7 +50,7 @@ fn settled(
 ) -> (Vec<(i64, Reason)>, Option<i64>, Vec<i64>) {
     let cursor = cursor(100, vec![revision(1, 0, each_second(policy))]);
     let runs: Vec<_> = runs.iter().collect();
-    let settlement = settle(&cursor, &runs, decision, second(100));
+    let settlement = settle(&cursor, &runs, decision, &moment(100, &DateSets::default()));
     let number = |key: &RunKey| (key.scheduled_for - second(0)).num_seconds();
     assert!(settlement.paced.is_empty());
     (
@@ -99,7 +113,7 @@ fn runs_beside_each_other_are_paced_and_those_beyond_the_limit_end() {
     let runs: Vec<_> = runs.iter().collect();
     let cursor = cursor(100, vec![revision(1, 0, each_second(MisfirePolicy::CatchUp))]);
     let decision = decided(vec![fire(60, How::Backlog); 5]);
-    let settlement = settle(&cursor, &runs, &decision, second(100));
+    let settlement = settle(&cursor, &runs, &decision, &moment(100, &DateSets::default()));
     assert_eq!((settlement.ends.len(), settlement.paced.len(), settlement.backlog.len()), (15, 25, 0));
     assert_eq!(settlement.paced[0].scheduled_for, second(16), "the newest 25, oldest first");
 }
@@ -110,6 +124,6 @@ fn a_run_of_a_definition_that_cant_be_used_ends() {
     bad.schedule = "bad".to_owned();
     let cursor = cursor(100, vec![revision(1, 0, bad)]);
     let run = waiting(1, 1);
-    let settlement = settle(&cursor, &[&run], &decided(Vec::new()), second(100));
+    let settlement = settle(&cursor, &[&run], &decided(Vec::new()), &moment(100, &DateSets::default()));
     assert_eq!(settlement.ends, [(&run, Reason::Missed)]);
 }

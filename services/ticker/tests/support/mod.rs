@@ -1,20 +1,27 @@
 //! A migrated cell on a real PostgreSQL for each test, jobs as the registry creates them, and a hand in the database.
 #![allow(clippy::unwrap_used, clippy::expect_used, dead_code, reason = "shared by several test programs")]
 
+pub mod place;
+
 use chrono::{DateTime, TimeDelta, Utc};
-use model::ids::{HolderId, JobId, TenantId};
+use model::ids::{HolderId, JobId, RunKey, TenantId};
 use model::job::{Alert, Definition, Handler, Misfire, Retry, Work};
 use model::policy::{DstFold, DstGap, MisfirePolicy, OverlapPolicy};
-use schedule::{Schedule, Spec};
+use model::run::{Reason, State};
+use model::token::Token;
+use schedule::{DateSets, Owner, Schedule};
 use stack::testkit::{TestDatabase, shared_postgres};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use store::fence::{self, Raised, Role, Term};
 use store::job_change::{self, Change, New};
+use store::run_end::{self, Attempt, End};
 use store::term::{self, Process};
 use store::{Settings, Store};
 use ticker::Metrics;
+use ticker::dates::Dates;
 use ticker::plan::{Limits, Planner, Summary};
+use ticker::reach::Reach;
 use ticker::upkeep::{self, Ledger};
 
 /// For whatever a test waits for.
@@ -70,7 +77,14 @@ impl Cell {
         let process = Process { pid: std::process::id(), name: "test", http: "http://127.0.0.1:1" };
         term::begin(&tx, term, process).await.expect("a term");
         tx.commit().await.expect("committed");
-        let planner = Planner { store: self.store.clone(), term, limits, metrics: Metrics::new() };
+        let planner = Planner {
+            store: self.store.clone(),
+            term,
+            limits,
+            metrics: Metrics::new(),
+            dates: Dates::default(),
+            reach: Reach::default(),
+        };
         let ledger = upkeep::ensure(&self.store, term, self.now().await).await.expect("partitions");
         Ticker { planner, ledger }
     }
@@ -86,15 +100,26 @@ impl Cell {
         self.execute(&by).await;
     }
 
+    /// Sets the cell's clock.
+    pub async fn set_clock(&self, at: &str) {
+        self.execute(&format!("UPDATE clock_shift SET shift = '{at}'::timestamptz - clock_timestamp()"))
+            .await;
+    }
+
     /// Creates a job as the registry does.
     pub async fn create_job(&self, name: &str, definition: &Definition) -> JobId {
+        self.create_job_of(TenantId::DEFAULT, name, definition).await
+    }
+
+    /// The same, of another tenant.
+    pub async fn create_job_of(&self, tenant: TenantId, name: &str, definition: &Definition) -> JobId {
         let id = JobId::random();
         let mut client = self.store.client("create").await.expect("connected");
         let tx = client.begin("create").await.expect("begun");
         let at = job_change::now(&tx).await.expect("the clock");
         let first = next(definition, id, at, at);
         let new = New { id, name, definition, first, judge_at: None };
-        job_change::create(&tx, TenantId::DEFAULT, at, "test", &[new]).await.expect("created");
+        job_change::create(&tx, tenant, at, "test", &[new]).await.expect("created");
         tx.commit().await.expect("committed");
         id
     }
@@ -112,11 +137,64 @@ impl Cell {
             definition,
             first: next(definition, id, stored.created_at, at),
             replans: stored.definition.replans(definition),
-            paused: false,
+            paused: stored.paused.is_some(),
         };
         job_change::change(&tx, at, "test", job_change::Action::Changed, &[change]).await.expect("changed");
         tx.commit().await.expect("committed");
         at
+    }
+
+    /// Pauses a job as the registry does; the moment of the pause.
+    pub async fn pause_job(&self, id: JobId) -> DateTime<Utc> {
+        let mut client = self.store.client("pause").await.expect("connected");
+        let tx = client.begin("pause").await.expect("begun");
+        let locked = job_change::lock(&tx, &[id]).await.expect("locked");
+        let stored = &locked.jobs[0];
+        let first = next(&stored.definition, id, stored.created_at, locked.at);
+        job_change::pause(&tx, locked.at, "test", stored, first, "a test").await.expect("paused");
+        tx.commit().await.expect("committed");
+        locked.at
+    }
+
+    /// Resumes a job as the registry does; the moment of it.
+    pub async fn resume_job(&self, id: JobId, catches_up: bool) -> DateTime<Utc> {
+        let mut client = self.store.client("resume").await.expect("connected");
+        let tx = client.begin("resume").await.expect("begun");
+        let locked = job_change::lock(&tx, &[id]).await.expect("locked");
+        let stored = &locked.jobs[0];
+        let first = next(&stored.definition, id, stored.created_at, locked.at);
+        job_change::resume(&tx, locked.at, "test", stored, first, catches_up).await.expect("resumed");
+        tx.commit().await.expect("committed");
+        locked.at
+    }
+
+    /// Claims the one queued run of the job's backlog, as a dispatcher does, whenever it is due, and ends it.
+    pub async fn work_off(&self, job: JobId) -> Option<DateTime<Utc>> {
+        let client = self.store.client("claim").await.expect("connected");
+        let claim = format!(
+            "WITH taken AS (DELETE FROM run_queue WHERE job_id = '{job}' AND origin = 'CATCH_UP' RETURNING *) \
+             INSERT INTO run_lease (job_id, tenant_id, session_id, claim_id, scheduled_for, claimed_at, generation, token, priority, \
+                                    undelivered, lost, failed, attempt, connection, origin, exclusive, queue) \
+             SELECT job_id, tenant_id, gen_random_uuid(), gen_random_uuid(), scheduled_for, esc_now(), generation, 1, priority, \
+                    0, 0, 0, 1, 1, origin, exclusive, queue FROM taken RETURNING scheduled_for"
+        );
+        let rows = client.query("claim", &claim, &[]).await.expect("claimed");
+        let scheduled_for: DateTime<Utc> = rows.first()?.get(0);
+        assert_eq!(rows.len(), 1, "one at a time");
+        drop(client);
+        let token = Token::from_i64(1).expect("a token");
+        let end = End {
+            key: RunKey::new(job, scheduled_for),
+            attempt: Some(Attempt { number: 1, token, session: None }),
+            state: State::Failed,
+            reason: Some(Reason::WorkFailed),
+            output: None,
+        };
+        let mut client = self.store.client("end").await.expect("connected");
+        let tx = client.begin("end").await.expect("begun");
+        assert_eq!(run_end::end(&tx, &[end]).await.expect("ended").len(), 1);
+        tx.commit().await.expect("committed");
+        Some(scheduled_for)
     }
 
     /// Deletes a job as the registry does; the moment of the deletion.
@@ -173,16 +251,8 @@ fn next(
     created_at: DateTime<Utc>,
     after: DateTime<Utc>,
 ) -> Option<DateTime<Utc>> {
-    let seed = id.to_string();
-    let spec = Spec {
-        expression: &definition.schedule,
-        timezone: &definition.timezone,
-        dst_gap: definition.dst_gap,
-        dst_fold: definition.dst_fold,
-        seed: &seed,
-        anchor: created_at,
-    };
-    match Schedule::parse(&spec) {
+    let owner = Owner { tenant: TenantId::DEFAULT, job: id, created_at };
+    match Schedule::of_job(definition, owner, &DateSets::default()) {
         Ok(schedule) => schedule.next(after),
         Err(_) => Some(after + TimeDelta::seconds(1)), // so that a ticker finds what is wrong with it
     }

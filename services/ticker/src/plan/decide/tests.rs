@@ -1,17 +1,26 @@
 use super::*;
 use crate::testing::{cursor, each_second, per_minute, revision, second};
+use model::calendar::CalendarVersion;
+use model::ids::TenantId;
+use model::job::Definition;
 use proptest::prelude::*;
 use proptest::sample::select;
+use std::sync::LazyLock;
+use store::job_cursor::Revision;
 use store::term::Worked;
 
-fn moment(now: i64) -> Moment<'static> {
+/// No calendar.
+static NONE: LazyLock<DateSets> = LazyLock::new(DateSets::default);
+
+pub(super) fn moment(now: i64) -> Moment<'static> {
     Moment {
         at: second(now),
         floor: DateTime::UNIX_EPOCH,
         horizon: second(now + 120),
         lookahead: Duration::from_secs(60),
         occurrences_max: 10_000,
-        evidence: Evidence { worked: &[], revision: 9 },
+        evidence: Evidence { worked: &[], revision: 9, unreachable: &[] },
+        dates: &NONE,
     }
 }
 
@@ -185,7 +194,7 @@ fn missed_occurrences_are_told_apart_by_cause() {
         Worked { revision: 8, began_at: second(0), last_cycle_at: Some(second(100)) },
         Worked { revision: 9, began_at: second(1_000), last_cycle_at: None },
     ];
-    let evidence = Evidence { worked: &worked, revision: 9 };
+    let evidence = Evidence { worked: &worked, revision: 9, unreachable: &[] };
     let cursor = cursor(151, vec![revision(1, 0, each_second(MisfirePolicy::Skip))]);
     let decision = decide(&cursor, &Moment { evidence, ..moment(1_001) });
     let causes: Vec<_> = decision
@@ -201,6 +210,210 @@ fn missed_occurrences_are_told_apart_by_cause() {
         ]
     );
     assert_exact(&decision, 151, 1_121);
+}
+
+/// A revision that pauses its job after second `from`.
+fn pause(generation: i64, from: i64, definition: Definition) -> Revision {
+    Revision { paused: true, ..revision(generation, from, definition) }
+}
+
+/// One that ends a pause, as an outage or not.
+fn resumption(generation: i64, from: i64, definition: Definition, catches_up: bool) -> Revision {
+    Revision { catches_up, ..revision(generation, from, definition) }
+}
+
+/// How many occurrences from the first through the second, by the number of the definition that they run by, or missed.
+fn accounted(decision: &Decision, first: i64, last: i64) -> (Vec<i64>, u64) {
+    let within = |at: DateTime<Utc>| (second(first)..=second(last)).contains(&at);
+    let fires = decision.fires.iter().filter(|fire| within(fire.scheduled_for));
+    let missed = decision.misfires.iter().filter(|missed| within(missed.first) || within(missed.last));
+    (fires.map(|fire| fire.generation.0).collect(), missed.map(|missed| missed.count).sum())
+}
+
+#[test]
+fn what_lies_in_a_pause_is_neither_planned_nor_missed_unless_it_was_an_outage() {
+    use MisfirePolicy::{CatchUp, Skip};
+    let each = each_second;
+    struct Case {
+        what: &'static str,
+        revisions: Vec<Revision>,
+        /// Planned or missed, from one second through another: how many.
+        asked: &'static [(i64, i64)],
+        /// In no way.
+        rests: &'static [(i64, i64)],
+        next: Option<i64>,
+    }
+    let cases = [
+        Case {
+            what: "paused now",
+            revisions: vec![revision(1, 0, each(Skip)), pause(2, 100, each(Skip))],
+            asked: &[(10, 100)],
+            rests: &[(101, 620)],
+            next: None,
+        },
+        Case {
+            what: "a pause inside of an outage",
+            revisions: vec![
+                revision(1, 0, each(Skip)),
+                pause(2, 100, each(Skip)),
+                resumption(3, 200, each(Skip), false),
+            ],
+            asked: &[(10, 100), (201, 620)],
+            rests: &[(101, 200)],
+            next: Some(621),
+        },
+        Case {
+            what: "the same, caught up",
+            revisions: vec![
+                revision(1, 0, each(Skip)),
+                pause(2, 100, each(Skip)),
+                resumption(3, 200, each(Skip), true),
+            ],
+            asked: &[(10, 620)],
+            rests: &[],
+            next: Some(621),
+        },
+        Case {
+            what: "changed while paused",
+            revisions: vec![
+                revision(1, 0, each(Skip)),
+                pause(2, 100, each(Skip)),
+                pause(3, 150, each(CatchUp)),
+                resumption(4, 200, each(Skip), false),
+            ],
+            asked: &[(10, 100), (201, 620)],
+            rests: &[(101, 200)],
+            next: Some(621),
+        },
+        Case {
+            what: "changed while paused, and all of it caught up",
+            revisions: vec![
+                revision(1, 0, each(Skip)),
+                pause(2, 100, each(Skip)),
+                pause(3, 150, each(CatchUp)),
+                resumption(4, 200, each(Skip), true),
+            ],
+            asked: &[(10, 620)],
+            rests: &[],
+            next: Some(621),
+        },
+        Case {
+            what: "two pauses, the second caught up",
+            revisions: vec![
+                pause(1, 0, each(Skip)),
+                resumption(2, 100, each(Skip), false),
+                pause(3, 200, each(Skip)),
+                resumption(4, 300, each(Skip), true),
+            ],
+            asked: &[(101, 620)],
+            rests: &[(10, 100)],
+            next: Some(621),
+        },
+    ];
+    for Case { what, revisions, asked, rests, next } in cases {
+        let decision = decide(&cursor(10, revisions), &moment(500));
+        let mut expected = 0;
+        for (first, last) in asked {
+            let (fires, missed) = accounted(&decision, *first, *last);
+            let all = u64::try_from(last - first + 1).expect("few");
+            assert_eq!(fires.len() as u64 + missed, all, "{what}: {first} through {last}");
+            expected += all;
+        }
+        for (first, last) in rests {
+            assert_eq!(
+                accounted(&decision, *first, *last),
+                (Vec::new(), 0),
+                "{what}: {first} through {last}"
+            );
+        }
+        assert_eq!(decision.occurrences as u64, expected, "{what}");
+        assert_eq!(decision.next, next.map(second), "{what}");
+    }
+}
+
+#[test]
+fn what_a_pause_missed_follows_the_policy_in_force_then() {
+    let revisions = vec![
+        revision(1, 0, each_second(MisfirePolicy::Skip)),
+        pause(2, 100, each_second(MisfirePolicy::Skip)),
+        pause(3, 150, each_second(MisfirePolicy::CatchUp)),
+        resumption(4, 200, each_second(MisfirePolicy::Skip), true),
+    ];
+    let decision = decide(&cursor(101, revisions), &moment(500));
+    assert_eq!(accounted(&decision, 101, 150), (Vec::new(), 50));
+    assert_eq!(accounted(&decision, 151, 200), (vec![3; 30], 20), "its limit is 30");
+}
+
+#[test]
+fn a_pause_that_comes_after_a_miss_does_not_undo_it() {
+    let revisions = vec![
+        revision(1, 0, each_second(MisfirePolicy::Once)),
+        pause(2, 100, each_second(MisfirePolicy::Once)),
+    ];
+    let decision = decide(&cursor(10, revisions), &moment(500));
+    let late: Vec<_> = decision.fires.iter().map(|fire| (fire.scheduled_for, fire.how)).collect();
+    assert_eq!(late, [(second(100), How::Late)], "it waits, held, for the resumption");
+}
+
+/// A tenant's calendars: version 1 closes the day of second 0, version 2 no day.
+fn calendars() -> DateSets {
+    let mut dates = DateSets::default();
+    let version = |version| CalendarVersion { name: "holidays".to_owned(), version };
+    dates.add((TenantId::DEFAULT, version(1)), [second(0).date_naive()]);
+    dates.add((TenantId::DEFAULT, version(2)), []);
+    dates
+}
+
+fn with_calendar(version: i64) -> Definition {
+    let mut definition = each_second(MisfirePolicy::Skip);
+    definition.calendars.exclude = vec![CalendarVersion { name: "holidays".to_owned(), version }];
+    definition
+}
+
+#[test]
+fn each_instant_is_read_with_the_calendars_of_its_time_and_a_second_change_counts_too() {
+    let dates = calendars();
+    let revisions = vec![
+        revision(1, 0, with_calendar(1)),
+        revision(2, 100, with_calendar(2)),
+        revision(3, 200, with_calendar(1)),
+        revision(4, 300, each_second(MisfirePolicy::Skip)),
+    ];
+    let decision = decide(&cursor(10, revisions), &Moment { dates: &dates, ..moment(500) });
+    assert_eq!(decision.broken, None);
+    for (first, last, expected) in [(10, 100, 0), (101, 200, 100), (201, 300, 0), (301, 489, 189)] {
+        assert_eq!(accounted(&decision, first, last), (Vec::new(), expected), "{first} through {last}");
+    }
+    assert_eq!(decision.occurrences, 100 + 320);
+}
+
+#[test]
+fn a_calendar_that_is_missing_breaks_its_job_and_no_other() {
+    let decision = decide(&cursor(10, vec![revision(1, 0, with_calendar(3))]), &moment(9));
+    let problem = decision.broken.expect("broken");
+    assert!(problem.contains("holidays") && problem.contains('3'), "{problem}");
+}
+
+#[test]
+fn nothing_is_due_outside_of_the_bounds() {
+    let mut bounded = each_second(MisfirePolicy::Once);
+    (bounded.starts_at, bounded.ends_at) = (Some(second(20)), Some(second(39)));
+    let decision = decide(&cursor(10, vec![revision(1, 0, bounded.clone())]), &moment(15));
+    assert_exact(&decision, 20, 39);
+    assert_eq!((decision.fires.len(), decision.next), (20, None));
+    // An hour later all of them are missed, and the last one runs.
+    let decision = decide(&cursor(10, vec![revision(1, 0, bounded)]), &moment(3_600));
+    assert_exact(&decision, 20, 39);
+    assert_eq!((decision.fires[0].scheduled_for, decision.fires[0].how), (second(39), How::Late));
+}
+
+#[test]
+fn an_interval_counts_from_its_begin() {
+    let mut every = each_second(MisfirePolicy::Once);
+    (every.schedule, every.starts_at) = ("@every 7s".to_owned(), Some(second(30)));
+    let decision = decide(&cursor(10, vec![revision(1, 0, every)]), &moment(9));
+    let due: Vec<_> = decision.fires.iter().take(3).map(|fire| fire.scheduled_for).collect();
+    assert_eq!(due, [second(30), second(37), second(44)]);
 }
 
 /// A definition of any kind.
@@ -220,11 +433,18 @@ fn any_definition() -> impl Strategy<Value = Definition> {
 
 /// Every instant that the definitions in force ask for from second 10 on, through `through`.
 fn asked_for(revisions: &[Revision], through: i64) -> Vec<DateTime<Utc>> {
+    let cursor = cursor(10, Vec::new());
+    let usable: Vec<_> =
+        revisions.iter().map(|revision| Usable::read(&cursor, revision, &NONE).ok()).collect();
     let asks = |at: DateTime<Utc>| {
-        let in_force = revisions.iter().rev().find(|revision| revision.in_force_from < at)?;
-        let cursor = cursor(10, Vec::new());
-        let usable = Usable::read(&cursor, in_force).ok().filter(|_| !in_force.deleted)?;
-        usable.schedule.first_from(at).filter(|first| *first == at)
+        let index = revisions.iter().rposition(|revision| revision.in_force_from < at)?;
+        let in_force = &revisions[index];
+        let resumed = revisions[index..].iter().find(|revision| !revision.paused);
+        if in_force.paused && !resumed.is_some_and(|revision| revision.catches_up) {
+            return None;
+        }
+        let usable = usable[index].as_ref().filter(|_| !in_force.deleted)?;
+        usable.schedule().first_from(at).filter(|first| *first == at)
     };
     (10..=through).filter_map(|n| asks(second(n))).collect()
 }
@@ -232,13 +452,14 @@ fn asked_for(revisions: &[Revision], through: i64) -> Vec<DateTime<Utc>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever is changed and deleted meanwhile, however small the batches are and however long they take: each
+    /// Whatever is changed, paused and deleted meanwhile, however small the batches are and however long they take: each
     /// occurrence is decided once, and what runs late is the newest that was missed under its definition.
     #[test]
     fn every_occurrence_is_decided_exactly_once(
         definitions in prop::collection::vec(any_definition(), 1..4),
         mut changes in prop::collection::vec(20_i64..900, 3),
         deleted in prop::bool::weighted(0.2),
+        paused in prop::collection::vec((prop::bool::weighted(0.3), prop::bool::ANY), 3),
         batch in 5_usize..400,
         now in 900_i64..1_200,
         pause in 0_i64..3,
@@ -254,6 +475,12 @@ proptest! {
         if let Some(last) = revisions.last_mut().filter(|last| deleted && last.generation.0 > 1) {
             last.deleted = true;
         }
+        for index in 1..revisions.len() {
+            revisions[index].paused = paused[index - 1].0 && !revisions[index].deleted;
+            let ends = revisions[index - 1].paused && !revisions[index].paused && !revisions[index].deleted;
+            revisions[index].catches_up = ends && paused[index - 1].1;
+        }
+        let asked = asked_for(&revisions, 4_000);
         let mut decided = Vec::new();
         let (mut cursor, mut now) = (cursor(10, revisions.clone()), now);
         loop {
@@ -262,8 +489,9 @@ proptest! {
             prop_assert!(decision.fires.iter().filter(|fire| fire.how == How::Late).count() <= 1);
             decided.extend(decision.fires.iter().map(|fire| fire.scheduled_for));
             for missed in &decision.misfires {
-                let counted: Vec<_> = asked_for(&revisions, now)
-                    .into_iter()
+                let counted: Vec<_> = asked
+                    .iter()
+                    .copied()
                     .filter(|at| (missed.first..=missed.last).contains(at))
                     .collect();
                 prop_assert_eq!(counted.len() as u64, missed.count);
@@ -277,6 +505,7 @@ proptest! {
             now += pause;
         }
         decided.sort_unstable();
-        prop_assert_eq!(decided, asked_for(&revisions, now + 120));
+        let through = second(now + 120);
+        prop_assert_eq!(decided, asked.into_iter().filter(|at| *at <= through).collect::<Vec<_>>());
     }
 }
