@@ -18,8 +18,8 @@ WITH at AS MATERIALIZED (
           AND r.scheduled_for BETWEEN b.next_at AND b.through
           AND r.state = 'PLANNED' AND r.origin <> 'MANUAL'
           -- a scheduled run that was not handed out in time, and waits for its turn as the others do
-          AND (r.origin <> 'SCHEDULE' OR NOT EXISTS (SELECT 1 FROM run_queue q
-                                                     WHERE q.job_id = r.job_id AND q.scheduled_for = r.scheduled_for))
+          AND NOT EXISTS (SELECT 1 FROM run_queue q WHERE r.origin = 'SCHEDULE' AND q.job_id = r.job_id
+                                                      AND q.scheduled_for = r.scheduled_for)
         ORDER BY r.scheduled_for LIMIT 1
     ) n ON true
 ), asked AS MATERIALIZED (
