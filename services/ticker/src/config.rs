@@ -1,5 +1,6 @@
 //! What the ticker can be told, and what must hold between its settings.
 
+use crate::upkeep::Policy;
 use service::config::{Common, Problem, Validate};
 use std::time::Duration;
 
@@ -23,10 +24,21 @@ service::settings! {
         write_silence_max_ms: u64 = 10_000,
         /// How long etcd keeps its leadership without a sign of life, in milliseconds: whole seconds, at least 5,000.
         election_lease_ms: u64 = 5_000,
+        /// How many days the ledger is kept, and misfires, verdicts, resolved alerts, leaderships and sessions with it:
+        /// more than any job's catch-up window and maximal runtime, and a day.
+        retention_days: u32 = 30,
+        /// How many days the audit trail is kept, at least as long as the ledger.
+        audit_retention_days: u32 = 400,
     }
 }
 
 impl TickerConfig {
+    /// How long things are kept.
+    pub fn retention(&self) -> Policy {
+        let days = |days: u32| Duration::from_secs(u64::from(days) * 86_400);
+        Policy { ledger: days(self.retention_days), audit: days(self.audit_retention_days) }
+    }
+
     /// How long etcd keeps the leadership.
     pub fn election_lease(&self) -> Duration {
         Duration::from_millis(self.election_lease_ms)
@@ -54,6 +66,8 @@ impl Validate for TickerConfig {
         between("plan_occurrences_max", self.plan_occurrences_max.into(), 1, 1_000_000);
         between("write_silence_max_ms", self.write_silence_max_ms, 1_000, u64::MAX);
         between("election_lease_ms", self.election_lease_ms, 5_000, 300_000);
+        between("retention_days", self.retention_days.into(), 2, 36_500);
+        between("audit_retention_days", self.audit_retention_days.into(), self.retention_days.into(), 36_500);
         problems
     }
 }

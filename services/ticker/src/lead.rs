@@ -5,6 +5,9 @@
 //! last act, under the fence like everything else, so that a deposed one learns of it and says so.
 
 mod ends;
+mod refusal;
+
+pub use refusal::Refusal;
 
 use crate::clock::{Guard, Verdict};
 use crate::dates::Dates;
@@ -12,7 +15,7 @@ use crate::metrics::Metrics;
 use crate::plan::{Planner, Summary};
 use crate::reach::Reach;
 use crate::tzdata::Tzdata;
-use crate::upkeep::Upkeep;
+use crate::upkeep::{self, Upkeep};
 use chrono::{DateTime, Utc};
 use election::{Candidate, ElectionError, Leadership, Role};
 use model::ids::HolderId;
@@ -57,6 +60,10 @@ pub struct Lead {
     pub reach: Reach,
     /// Whether the database answers.
     pub database: Condition,
+    /// How long things are kept.
+    pub retention: upkeep::Policy,
+    /// Where upkeep counts.
+    pub upkeep_metrics: upkeep::Metrics,
 }
 
 /// Why a leadership ended.
@@ -66,8 +73,13 @@ enum End {
     Shutdown,
     /// Its lease can no longer be trusted.
     Lost,
-    /// The fence names another one, or can't be raised.
+    /// The fence names a later one.
     Fenced,
+    /// The fence can't be raised, although etcd says that we lead.
+    Refused {
+        /// What it names.
+        stored: i64,
+    },
     /// It commits nothing, and somebody else may be able to.
     Mute,
 }
@@ -96,17 +108,22 @@ impl Lead {
     ///
     /// # Errors
     /// When etcd will never let us campaign.
-    pub async fn run(self, beat: Beat, shutdown: CancellationToken) -> Result<(), ElectionError> {
+    pub async fn run(
+        self,
+        mut refusal: Refusal,
+        beat: Beat,
+        shutdown: CancellationToken,
+    ) -> Result<(), ElectionError> {
         debug_assert_eq!(self.candidate.role, Role::Ticker);
         while !shutdown.is_cancelled() {
             self.metrics.stands_by();
-            let Some(leadership) = self.campaign(&beat, &shutdown).await? else { break };
+            let Some(leadership) = self.campaign(&mut refusal, &beat, &shutdown).await? else { break };
             let term = Term {
                 role: fence::Role::Ticker,
                 revision: leadership.revision(),
                 holder: HolderId(leadership.uuid()),
             };
-            let end = self.lead(term, &leadership, &beat, &shutdown).await;
+            let end = self.lead(term, &leadership, &mut refusal, &beat, &shutdown).await;
             self.metrics.stands_by();
             tracing::info!(term = term.revision, term.end = ?end, "This leadership is over");
             if tokio::time::timeout(LAST_WORDS_MAX, self.last_words(term, end)).await.is_err() {
@@ -119,8 +136,13 @@ impl Lead {
                     "Resigning failed; the lease ends it"
                 );
             }
-            if matches!(end, End::Fenced | End::Mute) {
-                pause(AGAIN_AFTER, &shutdown).await;
+            match end {
+                End::Fenced | End::Mute => pause(AGAIN_AFTER, &shutdown).await,
+                End::Refused { stored } => {
+                    let wait = refusal.refused(term.revision, stored);
+                    self.stand_back(wait, &mut refusal, &beat, &shutdown).await;
+                }
+                End::Shutdown | End::Lost => {}
             }
         }
         self.metrics.stands_by();
@@ -130,6 +152,7 @@ impl Lead {
 
     async fn campaign(
         &self,
+        refusal: &mut Refusal,
         beat: &Beat,
         shutdown: &CancellationToken,
     ) -> Result<Option<Leadership>, ElectionError> {
@@ -140,14 +163,15 @@ impl Lead {
             beat.beat();
             tokio::select! {
                 won = &mut campaign => return won,
-                () = self.watch() => {}
+                () = self.watch(refusal) => {}
             }
         }
     }
 
     /// Waits a little, then looks whether the database answers: a stand-by may have to say why something was missed.
-    async fn watch(&self) {
+    async fn watch(&self, refusal: &mut Refusal) {
         tokio::time::sleep(AGAIN_AFTER).await;
+        self.look_at_fence(refusal).await;
         if !matches!(tokio::time::timeout(LOOK_MAX, self.now()).await, Ok(Ok(_))) {
             self.reach.failed();
         }
@@ -167,6 +191,7 @@ impl Lead {
         &self,
         term: Term,
         leadership: &Leadership,
+        refusal: &mut Refusal,
         beat: &Beat,
         shutdown: &CancellationToken,
     ) -> End {
@@ -181,7 +206,7 @@ impl Lead {
         let mut reign = Reign {
             leadership,
             planner,
-            upkeep: Upkeep::default(),
+            upkeep: Upkeep::new(self.retention, self.upkeep_metrics.clone()),
             tzdata: Tzdata::default(),
             guard: Guard::new(self.clock_jump_guard),
             committed: Instant::now(),
@@ -189,6 +214,7 @@ impl Lead {
         if let Some(end) = self.begin(&mut reign, beat, shutdown).await {
             return end;
         }
+        refusal.over();
         self.metrics.leads(term.revision);
         loop {
             beat.beat();
@@ -251,6 +277,9 @@ impl Lead {
         let summary = reign.planner.run_once(ledger, leads).await?;
         let summary = Summary { more: summary.more || unsettled, ..summary };
         self.mark(term, now, (!summary.more).then(|| now + self.limits.lookahead)).await?;
+        if !summary.more && leads() {
+            reign.upkeep.let_go(&self.store, term, now).await?;
+        }
         Ok(Cycle::Planned(summary))
     }
 

@@ -23,10 +23,11 @@ pub use metrics::Metrics;
 
 use dates::Dates;
 use election::{Candidate, ElectionError, Member, Role};
-use lead::Lead;
+use lead::{Lead, Refusal};
 use plan::Limits;
 use reach::Reach;
 use secrecy::ExposeSecret;
+use service::config::{ConfigError, Problem};
 use service::runtime::{Context, RuntimeError};
 use std::time::Duration;
 use store::{Store, StoreError};
@@ -68,6 +69,7 @@ pub async fn run(context: Context<TickerConfig>) -> Result<(), TickerError> {
     let Some(ready) = context.shutdown.run_until_cancelled(ready).await else { return Ok(()) };
     ready.map_err(TickerError::Store)?;
     database.met();
+    check_retention(&store, &context.settings).await?;
     let Some(etcd) = context.shutdown.run_until_cancelled(connect_etcd(&context)).await else {
         return Ok(());
     };
@@ -88,10 +90,13 @@ pub async fn run(context: Context<TickerConfig>) -> Result<(), TickerError> {
         dates: Dates::default(),
         reach: Reach::default(),
         database,
+        retention: settings.retention(),
+        upkeep_metrics: upkeep::Metrics::new(),
     };
     context.publish(serde_json::json!({ "http": http }))?;
     let beat = context.health.watch("plan", STUCK_LIMIT);
-    let leading = lead.run(beat, context.shutdown.clone());
+    let refusal = Refusal::new(context.health.condition("fence"));
+    let leading = lead.run(refusal, beat, context.shutdown.clone());
     tokio::pin!(leading);
     let led = tokio::select! {
         led = &mut leading => led,
@@ -113,6 +118,22 @@ fn limits(settings: &TickerConfig) -> Limits {
         occurrences_per_job: settings.plan_occurrences_per_job_max as usize,
         occurrences: settings.plan_occurrences_max as usize,
     }
+}
+
+/// Refuses to start when a job may need what the ledger no longer keeps.
+async fn check_retention(store: &Store, settings: &TickerConfig) -> Result<(), TickerError> {
+    let needed = store::ledger_floor::needed(store).await.map_err(TickerError::Store)?;
+    let Some(needed) = needed.filter(|needed| !settings.retention().suffices(needed.reach)) else {
+        return Ok(());
+    };
+    let message = format!(
+        "{}: job {:?} catches up and runs over {} s, so that the ledger must be kept for at least {} days",
+        settings.retention_days,
+        needed.job,
+        needed.reach.as_secs(),
+        needed.reach.as_secs() / 86_400 + 2,
+    );
+    Err(ConfigError::Invalid(vec![Problem::new("retention_days", message)]).into())
 }
 
 fn open_store(context: &Context<TickerConfig>) -> Result<Store, TickerError> {

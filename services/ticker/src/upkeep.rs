@@ -1,12 +1,20 @@
-//! The ledger's partitions: made days ahead, before anything is planned into them.
+//! The ledger's partitions: made days ahead, before anything is planned into them; and, in [`retain`], what leaves by age.
 //!
-//! Invariant: nothing is planned outside the days that [`Ledger`] names, each of which has its partition. Partitions
-//! are not dropped here.
+//! Invariant: nothing is planned outside the days that [`Ledger`] names, each of which has its partition. None is made
+//! below the ledger's floor.
+
+mod metrics;
+pub mod retain;
+
+pub use metrics::Metrics;
+pub use retain::Policy;
 
 use chrono::{DateTime, Days, NaiveDate, NaiveTime, Utc};
+use retain::Retain;
+use service::runtime::chain;
 use std::time::{Duration, Instant};
 use store::fence::{self, Term};
-use store::{Store, StoreError, partition};
+use store::{Store, StoreError, ledger_floor, partition};
 
 /// The furthest that a backlog reaches back: the longest catch-up window and a day for the begin of it.
 const DAYS_BACK: u64 = 8;
@@ -37,17 +45,48 @@ impl Ledger {
     pub fn covers(&self, now: DateTime<Utc>, horizon: DateTime<Utc>) -> bool {
         self.from <= now && horizon < self.to
     }
+
+    fn days_after(&self, today: NaiveDate) -> i64 {
+        (self.to.date_naive() - today).num_days() - 1
+    }
 }
 
-/// Keeps the partitions of one leadership in order.
-#[derive(Debug, Default)]
+/// Keeps the ledger of one leadership in order.
+#[derive(Debug)]
 pub struct Upkeep {
+    metrics: Metrics,
+    retain: Retain,
     ledger: Option<Ledger>,
     /// The day of the last look, and when the next one is due on the same day.
     looked: Option<(NaiveDate, Instant)>,
 }
 
 impl Upkeep {
+    /// Has looked at nothing yet.
+    pub fn new(policy: Policy, metrics: Metrics) -> Self {
+        Self { retain: Retain::new(policy, metrics.clone()), metrics, ledger: None, looked: None }
+    }
+
+    /// Lets a little of what is old go, at `now` by the database's clock. A failure is only logged: the next look, by
+    /// this leadership or another, finds the same again.
+    ///
+    /// # Errors
+    /// [`StoreError::Fenced`].
+    pub async fn let_go(&mut self, store: &Store, term: Term, now: DateTime<Utc>) -> Result<(), StoreError> {
+        match self.retain.step(store, term, now).await {
+            Ok(_) => Ok(()),
+            Err(error @ StoreError::Fenced { .. }) => Err(error),
+            Err(error) => {
+                tracing::warn!(
+                    term = term.revision,
+                    error = chain(&error),
+                    "What is old could not be let go; it is tried again"
+                );
+                Ok(())
+            }
+        }
+    }
+
     /// The ledger's stretch, after making what is missing of it, at `now` by the database's clock.
     ///
     /// # Errors
@@ -69,13 +108,15 @@ impl Upkeep {
             Ok(ledger) => {
                 self.ledger = Some(ledger);
                 self.looked = Some((today, Instant::now() + EVERY));
+                self.metrics.days_ahead(ledger.days_after(today));
                 Ok(ledger)
             }
             Err(error @ StoreError::Fenced { .. }) => Err(error),
             Err(error) => {
                 self.looked = Some((today, Instant::now() + AGAIN_AFTER));
                 let Some(ledger) = usable else { return Err(error) };
-                let error = service::runtime::chain(&error);
+                self.metrics.days_ahead(ledger.days_after(today));
+                let error = chain(&error);
                 tracing::warn!(
                     term = term.revision,
                     error,
@@ -93,10 +134,11 @@ impl Upkeep {
 /// [`StoreError`].
 pub async fn ensure(store: &Store, term: Term, now: DateTime<Utc>) -> Result<Ledger, StoreError> {
     let operation = "make partitions";
-    let (from, through) = wanted(now.date_naive());
     let mut client = store.client(operation).await?;
     let tx = client.begin(operation).await?;
     fence::hold(&tx, term).await?;
+    let floor = ledger_floor::hold(&tx).await?;
+    let (from, through) = wanted(now.date_naive(), floor.date_naive());
     let made = partition::ensure(&tx, from, through, PATIENCE).await?;
     let days = partition::days(&tx).await?;
     tx.commit().await?;
@@ -106,9 +148,9 @@ pub async fn ensure(store: &Store, term: Term, now: DateTime<Utc>) -> Result<Led
     Ok(stretch(&days, through))
 }
 
-fn wanted(today: NaiveDate) -> (NaiveDate, NaiveDate) {
+fn wanted(today: NaiveDate, floor: NaiveDate) -> (NaiveDate, NaiveDate) {
     let from = today.checked_sub_days(Days::new(DAYS_BACK)).unwrap_or(NaiveDate::MIN);
-    (from, today.checked_add_days(Days::new(DAYS_AHEAD)).unwrap_or(NaiveDate::MAX))
+    (from.max(floor), today.checked_add_days(Days::new(DAYS_AHEAD)).unwrap_or(NaiveDate::MAX))
 }
 
 /// The days before `through`, back to the first one that is missing.
@@ -132,7 +174,12 @@ mod tests {
 
     #[test]
     fn the_longest_backlog_and_the_plans_of_three_days_have_their_place() {
-        assert_eq!(wanted(day(20)), (day(12), day(23)));
+        assert_eq!(wanted(day(20), day(1)), (day(12), day(23)));
+    }
+
+    #[test]
+    fn nothing_is_made_below_the_floor() {
+        assert_eq!(wanted(day(20), day(15)), (day(15), day(23)));
     }
 
     #[test]

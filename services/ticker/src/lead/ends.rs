@@ -27,17 +27,7 @@ impl Lead {
                     welcome(term, &began);
                     return None;
                 }
-                Ok(Err(refused)) => {
-                    tracing::error!(
-                        term = term.revision,
-                        fence.refused = true,
-                        fence.answer = ?refused,
-                        "The fence refused this leadership: a higher one is stored. If etcd was rebuilt, its revisions \
-                         begin anew: stop every ticker and run `escapement fence reset`"
-                    );
-                    self.metrics.refused();
-                    return Some(End::Fenced);
-                }
+                Ok(Err(stored)) => return Some(self.not_raised(reign, stored).await),
                 Err(StoreError::Fenced { .. }) => return Some(End::Fenced),
                 Err(error) => {
                     self.failed(term, &error, "Raising the fence failed; trying again");
@@ -55,11 +45,29 @@ impl Lead {
         }
     }
 
-    async fn raise(&self, term: Term) -> Result<Result<Began, Raised>, StoreError> {
+    /// A later leadership's fence refuses us, too; but then etcd no longer confirms ours.
+    async fn not_raised(&self, reign: &Reign<'_>, stored: i64) -> End {
+        let term = reign.planner.term;
+        self.metrics.refused();
+        if matches!(reign.leadership.confirm().await, Ok(false)) {
+            return End::Fenced;
+        }
+        tracing::error!(
+            term = term.revision,
+            fence.refused = true,
+            fence.stored = stored,
+            "The fence refused this leadership: a higher one is stored. If etcd was rebuilt, its revisions begin anew: \
+             stop every old ticker and run `escapement fence reset ticker`"
+        );
+        End::Refused { stored }
+    }
+
+    /// Raises the fence and begins the term; else the revision that the fence has.
+    async fn raise(&self, term: Term) -> Result<Result<Began, i64>, StoreError> {
         self.now().await?;
-        let raised = fence::raise(&self.store, term).await?;
-        if raised != Raised::Held {
-            return Ok(Err(raised));
+        match fence::raise(&self.store, term).await? {
+            Raised::Held => {}
+            Raised::Higher { stored } | Raised::Implausible { stored } => return Ok(Err(stored)),
         }
         let operation = "begin a leadership";
         let mut client = self.store.client(operation).await?;
@@ -98,7 +106,7 @@ impl Lead {
         let how = match end {
             End::Shutdown => term::End::Resigned,
             End::Lost => term::End::Lost,
-            End::Fenced => return self.note_refusal(term).await,
+            End::Fenced | End::Refused { .. } => return self.note_refusal(term).await,
             End::Mute => return, // it can't write
         };
         match self.end(term, how).await {

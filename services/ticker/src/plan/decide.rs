@@ -297,6 +297,8 @@ fn outcome(policy: MisfirePolicy) -> MisfireOutcome {
 }
 
 #[cfg(test)]
+mod faults;
+#[cfg(test)]
 mod herd;
 #[cfg(test)]
 mod tests;
