@@ -133,6 +133,24 @@ async fn a_deletion_ends_what_a_pause_holds_and_what_waits_for_another_run() {
 }
 
 #[tokio::test]
+async fn a_deletion_ends_a_run_once_that_waits_in_the_span_of_a_backlog() {
+    let bench = Bench::create().await;
+    bench.in_ledger(-50, "SCHEDULE").await; // running
+    bench.leased(-50, Some(uuid::Uuid::new_v4())).await;
+    bench.in_ledger(-40, "SCHEDULE").await;
+    bench.parked(-40).await;
+    for seconds in [-60, -30] {
+        bench.in_ledger(seconds, "BACKFILL").await;
+    }
+    let backlog = "INSERT INTO catch_up (job_id, next_at, through, remaining) VALUES ($1, $2, $3, 2)";
+    bench.sql.execute(backlog, &[&bench.job.0, &bench.at(-60), &bench.at(-30)]).await.unwrap();
+    let (deleted, _) = bench.delete().await.unwrap();
+    let cancelled: Vec<_> = deleted.cancelled.into_iter().collect();
+    assert_eq!(cancelled, [-60, -40, -30].map(|seconds| bench.key(seconds)));
+    assert_eq!(bench.keys("run_lease").await, [-50], "what runs goes on");
+}
+
+#[tokio::test]
 async fn a_run_that_a_claim_takes_while_the_job_is_paused_goes_on() {
     let bench = Bench::create().await;
     bench.planned(-20, 0, "SCHEDULE").await;
