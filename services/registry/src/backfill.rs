@@ -38,9 +38,9 @@ pub async fn backfill(
     }
     let body = v1::BackfillJobRequest { job: String::new(), ..request.clone() };
     let call = Call::new(caller, format!("BackfillJob {}", found.id), key, &body);
-    retrying(async || {
-        make_partitions(store, &found, &asked).await?;
-        fill(store, caller, &found, &asked, &call).await
+    retrying(async || match make_partitions(store, &found, &asked, &call).await? {
+        Some(answer) => Ok(answer),
+        None => fill(store, caller, &found, &asked, &call).await,
     })
     .await
 }
@@ -77,12 +77,21 @@ async fn estimate(store: &Store, found: &Stored, asked: &Asked) -> Result<v1::Ba
     Ok(answer(&range, &missing, true))
 }
 
-/// Makes the partitions that the range needs, as far as it can be known before the job is locked.
-async fn make_partitions(store: &Store, found: &Stored, asked: &Asked) -> Result<(), Failure> {
+/// Makes the partitions that the range needs, as far as it can be known before the job is locked; or finds the answer of
+/// the first call with this key, whatever has become of the job since.
+async fn make_partitions(
+    store: &Store,
+    found: &Stored,
+    asked: &Asked,
+    call: &Call,
+) -> Result<Option<v1::BackfillJobResponse>, Failure> {
     let operation = "make partitions for a backfill";
     let mut client = store.client(operation).await?;
     let missing = {
         let tx = client.begin(operation).await?;
+        if let Some(answer) = call.begin(&tx).await? {
+            return Ok(Some(answer));
+        }
         let range = look(&tx, found, asked).await?;
         missing_days(&tx, &range.instants).await?
     };
@@ -96,7 +105,7 @@ async fn make_partitions(store: &Store, found: &Stored, asked: &Asked) -> Result
             }
         }
     }
-    Ok(())
+    Ok(None)
 }
 
 /// Two that make the same partition meet: what fails for one is there for both.

@@ -167,8 +167,11 @@ fn read(definition: &Definition, owner: Owner, dates: &DateSets) -> Result<Sched
 
 /// True when a field of the expression is `H`, which stands for another value in each job.
 fn spreads(expression: &str) -> bool {
-    let parts = expression.split(|c: char| c.is_whitespace() || c == ',');
-    parts.into_iter().any(|part| part == "H" || part.starts_with("H(") || part.starts_with("H/"))
+    let mut parts = expression.split(|c: char| c.is_whitespace() || c == ',');
+    parts.any(|part| {
+        let rest = part.strip_prefix(['H', 'h']);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['(', '/']))
+    })
 }
 
 fn answer(schedule: &Schedule, part: Part, place_of_h: bool) -> v1::PreviewScheduleResponse {
@@ -275,6 +278,7 @@ mod tests {
             ("H * * * *", true),
             ("0 H(0-3) * * *", true),
             ("0,H/15 * * * *", true),
+            ("h h(1-4) * * *", true),
             ("0 9 * MARCH THU", false),
         ] {
             assert_eq!(spreads(expression), expected, "{expression}");

@@ -147,4 +147,8 @@ async fn a_backfill_over_grpc_is_repeated_with_its_key() {
     assert_eq!(client.backfill_job(ask(3)).await.unwrap().into_inner(), first, "not (0, 4)");
     let other = client.backfill_job(ask(4)).await.expect_err("another range");
     assert_eq!(other.code(), tonic::Code::FailedPrecondition);
+    // The answer stays what it was when the same call would be refused by now.
+    let (status, paused) = registry.admin("POST", "/v1/jobs/invoices:pause", Some(&json!({}))).await;
+    assert_eq!(status, 200, "{paused}");
+    assert_eq!(client.backfill_job(ask(3)).await.unwrap().into_inner(), first, "the job is paused by now");
 }

@@ -14,6 +14,8 @@ use std::time::Duration;
 const OCCURRENCES_MAX: usize = 10_000;
 /// Days of one call: each needs a partition.
 const DAYS_MAX: usize = 400;
+/// The fastest pace.
+const PACE_MIN: Duration = Duration::from_millis(1);
 /// The slowest pace.
 const PACE_MAX: Duration = Duration::from_secs(3_600);
 
@@ -106,7 +108,7 @@ impl Asked {
 
 fn pace(value: &prost_types::Duration) -> Result<Duration, FieldError> {
     let pace = time::duration_of("pace", value)?;
-    if pace.is_zero() || pace > PACE_MAX {
+    if !(PACE_MIN..=PACE_MAX).contains(&pace) {
         return Err(FieldError::new("pace", "is out of range: use 0.001s to 3600s, for example \"2s\""));
     }
     Ok(pace)
@@ -187,6 +189,9 @@ mod tests {
         let errors = Asked::read(&request).expect_err("all of them");
         let fields: Vec<_> = errors.iter().map(|error| error.field.as_str()).collect();
         assert_eq!(fields, ["from", "to", "pace"]);
+        for (nanos, sound) in [(999_999, false), (1_000_000, true)] {
+            assert_eq!(pace(&prost_types::Duration { seconds: 0, nanos }).is_ok(), sound, "{nanos} ns");
+        }
         let early = asked("2026-11-01T00:00:00Z", "2026-11-03T00:00:00Z");
         let errors = early.check(at("2026-11-02T00:00:00Z"), at("2026-11-01T00:00:01Z")).expect_err("both");
         assert_eq!(errors.iter().map(|error| error.field.as_str()).collect::<Vec<_>>(), ["from", "to"]);
