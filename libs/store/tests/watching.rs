@@ -88,7 +88,7 @@ async fn the_statements_use_their_indexes_on_full_tables() {
             vec![&jobs, &jobs, &instants],
             &["watch_cursor_pkey", "job_pkey", "job_revision_pkey"],
         ),
-        ("verdict/evidence", vec![&jobs, &instants, &now, &now], &["run_lease_pkey"]),
+        ("verdict/evidence", vec![&jobs, &instants, &now, &now], &["run_lease_pkey", "run_outcome"]),
         ("alert/recovered", vec![&"NO_SUCCESS", &500_i64], &["alert_one_open"]),
         ("alert_delivery/claim", vec![&32_i64, &4_i64, &none, &30_000_i64], &["alert_delivery_due"]),
     ];
@@ -138,6 +138,8 @@ async fn fill(client: &tokio_postgres::Client, jobs: i32) {
                                 undelivered, lost, failed, attempt, connection, origin, exclusive, queue)
              SELECT id, tenant, id, date_trunc('day', now()), now(), 1, i, 0, 0, 0, 0, 1, 1, 'SCHEDULE', true, 'default' FROM n;
          INSERT INTO run_output (job_id, scheduled_for, attempt, tail) SELECT id, date_trunc('day', now()), 1, '' FROM n;
+         INSERT INTO run_outcome (job_id, tenant_id, scheduled_for, at, attempt, state, reason, final)
+             SELECT id, tenant, date_trunc('day', now()), now(), 1, 'FAILED', 'WORK_FAILED', true FROM n;
          INSERT INTO verdict (job_id, occurrence, judged_at, deadline, kind, cause)
              SELECT id, date_trunc('day', now()), now(), now(), 'NO_SUCCESS', 'WAITING' FROM n;
          INSERT INTO alert_channel (id, tenant_id, created_at, name, kind, url)

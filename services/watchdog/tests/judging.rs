@@ -143,6 +143,24 @@ async fn a_manual_success_satisfies_nothing() {
 }
 
 #[tokio::test]
+async fn a_success_that_is_run_again_stays_a_success() {
+    let cell = Cell::create().await;
+    let term = cell.lead(1).await;
+    let job = cell.job("invoices", &definition("* * * * *", 10)).await;
+    cell.run(job, 60, "PLANNED", None, None).await;
+    rows!(
+        cell,
+        "INSERT INTO run_outcome (job_id, tenant_id, scheduled_for, at, token, attempt, state, final) \
+         VALUES ($1, '00000000-0000-4000-8000-000000000001', $2, $3, 1, 1, 'SUCCEEDED', false)",
+        job.0,
+        support::noon(60),
+        support::noon(65)
+    );
+    let summary = cell.check(term, 74).await;
+    assert_eq!((summary.judged, summary.missed, summary.opened), (1, 0, 0));
+}
+
+#[tokio::test]
 async fn a_per_second_job_is_one_alert_with_a_count() {
     let cell = Cell::create().await;
     cell.channel("oncall", "http://127.0.0.1:1/hook", None).await;
