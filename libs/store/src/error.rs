@@ -87,6 +87,11 @@ impl StoreError {
         }
     }
 
+    /// True when a lock was not to be had in time.
+    pub fn is_busy(&self) -> bool {
+        matches!(self, Self::Database { source, .. } if source.code() == Some(&SqlState::LOCK_NOT_AVAILABLE))
+    }
+
     /// True when a unique index refused a row; `constraint` is its name.
     pub fn violates(&self, constraint: &str) -> bool {
         match self {

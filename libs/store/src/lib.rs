@@ -35,6 +35,7 @@ pub mod ledger_floor;
 pub mod manual;
 pub mod misfire;
 pub mod partition;
+pub mod retention;
 pub mod run;
 pub mod run_cancel;
 pub mod run_end;

@@ -137,14 +137,22 @@ async fn an_etcd_that_was_rebuilt_is_told_and_goes_on_after_a_reset() {
         .cell
         .execute("UPDATE fence SET revision = 1000000000, holder = gen_random_uuid() WHERE role = 'ticker'")
         .await;
-    let _one = place.start("one");
-    wait_for(LIMIT, "the refusal", async || {
-        place.log("one").contains("escapement fence reset").then_some(())
-    })
-    .await;
+    let (_one, _two) = (place.start("one"), place.start("two"));
+    for name in ["one", "two"] {
+        let refused = async || {
+            place.log(name).contains("escapement fence reset").then_some(())?;
+            let ready = place.page(name, "/readyz").await;
+            (ready.contains(" 503 ") && ready.contains("run `escapement fence reset ticker`")).then_some(())
+        };
+        wait_for(LIMIT, "the refusal, in log and readiness", refused).await;
+    }
     assert_eq!(place.cell.count("SELECT count(*) FROM term").await, 0);
     fence::reset(&place.cell.store, Role::Ticker).await.expect("reset");
     place.leader_but("").await;
+    for name in ["one", "two"] {
+        let ready = async || place.page(name, "/readyz").await.contains(" 200 ").then_some(());
+        wait_for(LIMIT, "readiness, of the stand-by too", ready).await;
+    }
 }
 
 #[tokio::test]

@@ -31,17 +31,25 @@ impl Place {
 
     /// Starts a ticker that knows the database by another address.
     pub fn start_with(&self, name: &str, database: &str) -> ManagedChild {
+        self.start_set(name, &[("ESCAPEMENT_DATABASE_URL", database)])
+    }
+
+    /// Starts a ticker with further settings, as environment variables.
+    pub fn start_set(&self, name: &str, settings: &[(&str, &str)]) -> ManagedChild {
         let log = self.folder.path().join(format!("{name}.log"));
-        let spec = Spec::new(name, env!("CARGO_BIN_EXE_escapement-ticker"), log)
+        let mut spec = Spec::new(name, env!("CARGO_BIN_EXE_escapement-ticker"), log)
             .clear_env()
             .arg("--endpoints-file")
             .arg(self.folder.path().join(format!("{name}.json")))
             .env("ESCAPEMENT_NAME", name)
             .env("ESCAPEMENT_CELL", &self.cell.store.settings().cell)
-            .env("ESCAPEMENT_DATABASE_URL", database)
+            .env("ESCAPEMENT_DATABASE_URL", self.cell.url())
             .env("ESCAPEMENT_ETCD_ENDPOINTS", self.etcd.endpoints().join(","))
             .env("ESCAPEMENT_WRITE_SILENCE_MAX_MS", "2000")
             .env("ESCAPEMENT_CLOCK_JUMP_GUARD_MS", "0");
+        for (setting, value) in settings {
+            spec = spec.env(*setting, *value);
+        }
         ManagedChild::spawn(&spec).expect("started")
     }
 
@@ -71,14 +79,19 @@ impl Place {
 
     /// What a process tells about itself.
     pub async fn metrics(&self, name: &str) -> String {
+        self.page(name, "/metrics").await
+    }
+
+    /// A page of a process: the whole answer.
+    pub async fn page(&self, name: &str, path: &str) -> String {
         let text = std::fs::read(self.folder.path().join(format!("{name}.json"))).expect("its endpoints");
         let endpoints: serde_json::Value = serde_json::from_slice(&text).expect("JSON");
         let address =
             endpoints["http"].as_str().expect("an address").trim_start_matches("http://").to_owned();
         let mut stream = tokio::net::TcpStream::connect(address).await.expect("connected");
         use tokio::io::{AsyncReadExt, AsyncWriteExt};
-        let request = b"GET /metrics HTTP/1.1\r\nHost: ticker\r\nConnection: close\r\n\r\n";
-        stream.write_all(request).await.expect("asked");
+        let request = format!("GET {path} HTTP/1.1\r\nHost: ticker\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.expect("asked");
         let mut text = String::new();
         stream.read_to_string(&mut text).await.expect("answered");
         text

@@ -1,0 +1,2 @@
+-- The ledger's floor. One row.
+SELECT floor FROM ledger_floor
