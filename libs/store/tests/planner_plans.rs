@@ -97,4 +97,10 @@ async fn each_look_uses_its_index() {
     let next =
         plan(&sql, include_str!("../sql/catch_up/release_next.sql"), &[&backlog, &from, &through]).await;
     assert!(by_key(&next), "{next}");
+
+    let next_jobs = plan(&sql, include_str!("../sql/tzdata/jobs.sql"), &[&Uuid::nil(), &200_i64]).await;
+    assert!(next_jobs.contains("job_pkey") && !next_jobs.contains("Sort"), "{next_jobs}");
+    let today = vec![now - chrono::TimeDelta::hours(12); jobs.len()];
+    let ran = plan(&sql, include_str!("../sql/tzdata/ran.sql"), &[&jobs, &today, &now, &today[0]]).await;
+    assert!(by_key(&ran), "{ran}");
 }
