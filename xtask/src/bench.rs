@@ -1,7 +1,9 @@
 //! `cargo xtask bench schedule`: the benchmarks of `libs/schedule`, as tables of figures beside what is wanted.
 //!
 //! Reads what criterion leaves in its folder (one call at a time) and the lines that the other benchmarks print. A
-//! figure over its target fails the command.
+//! figure that misses its target fails the command. What is measured on a whole cell is in [`cell`].
+
+mod cell;
 
 use crate::criterion::{self, Call};
 use std::collections::BTreeMap;
@@ -47,13 +49,43 @@ struct Figure {
     what: String,
     value: f64,
     unit: String,
-    target: f64,
+    target: Target,
+}
+
+/// What is wanted of a figure.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Target {
+    /// Written as the number alone; `inf` is none.
+    AtMost(f64),
+    /// Written with `>=` before the number.
+    AtLeast(f64),
+}
+
+impl Target {
+    fn parse(text: &str) -> Option<Self> {
+        match text.strip_prefix(">=") {
+            Some(least) => least.parse().ok().map(Self::AtLeast),
+            None => text.parse().ok().map(Self::AtMost),
+        }
+    }
+
+    fn is_met(self, value: f64) -> bool {
+        match self {
+            Self::AtMost(most) => value <= most,
+            Self::AtLeast(least) => value >= least,
+        }
+    }
 }
 
 pub fn run(arguments: &[String]) -> Result<(), String> {
-    if arguments.first().map(String::as_str) != Some("schedule") {
-        return Err("say what to measure: cargo xtask bench schedule".to_owned());
+    match arguments.first().map(String::as_str) {
+        Some("schedule") => schedule(),
+        Some(name) if cell::NAMES.contains(&name) => cell::run(arguments),
+        _ => Err(format!("say what to measure: cargo xtask bench schedule|{}", cell::NAMES.join("|"))),
     }
+}
+
+fn schedule() -> Result<(), String> {
     let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
     let results = crate::root().join(target).join("bench-schedule");
     if results.exists() {
@@ -76,7 +108,7 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
     let missed = table_of_calls(&calls) + table_of_figures(&figures);
     match missed {
         0 => Ok(()),
-        _ => Err(format!("{missed} figures are over their target")),
+        _ => Err(format!("{missed} figures miss their target")),
     }
 }
 
@@ -90,14 +122,20 @@ fn printed(bench: &str) -> Result<Vec<Figure>, String> {
     if !output.status.success() {
         return Err(format!("the benchmark `{bench}` failed"));
     }
+    let figures = figures(&output.stdout);
+    if figures.is_empty() { Err(format!("the benchmark `{bench}` printed no figure")) } else { Ok(figures) }
+}
+
+/// The figures of an output; the rest of it is passed on.
+fn figures(output: &[u8]) -> Vec<Figure> {
     let mut figures = Vec::new();
-    for line in String::from_utf8_lossy(&output.stdout).lines() {
+    for line in String::from_utf8_lossy(output).lines() {
         match figure(line) {
             Some(figure) => figures.push(figure),
             None => println!("{line}"),
         }
     }
-    if figures.is_empty() { Err(format!("the benchmark `{bench}` printed no figure")) } else { Ok(figures) }
+    figures
 }
 
 fn figure(line: &str) -> Option<Figure> {
@@ -107,7 +145,7 @@ fn figure(line: &str) -> Option<Figure> {
         what: what.to_owned(),
         value: value.parse().ok()?,
         unit: unit.to_owned(),
-        target: target.parse().ok()?,
+        target: Target::parse(target)?,
     })
 }
 
@@ -146,32 +184,38 @@ fn table_of_calls(calls: &[Call]) -> usize {
     missed
 }
 
-/// Prints a row for each figure, and counts those over their target.
+/// Prints a row for each figure, and counts those that miss their target.
 fn table_of_figures(figures: &[Figure]) -> usize {
     println!("\n| what | figure | target |\n| --- | --- | --- |");
     for Figure { what, value, unit, target } in figures {
-        let target = if target.is_finite() { format!("{target} {unit}") } else { "–".to_owned() };
+        let target = match target {
+            Target::AtMost(most) if most.is_infinite() => "–".to_owned(),
+            Target::AtMost(most) => format!("{most} {unit}"),
+            Target::AtLeast(least) => format!("≥ {least} {unit}"),
+        };
         println!("| {what} | {value:.2} {unit} | {target} |");
     }
-    figures.iter().filter(|figure| figure.value > figure.target).count()
+    figures.iter().filter(|figure| !figure.target.is_met(figure.value)).count()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Figure, figure, table_of_figures};
+    use super::{Figure, Target, figure, table_of_figures};
 
     #[test]
     fn a_figure_is_read_and_other_lines_are_not() {
         let read = figure("FIGURE\tslowest next\t5.889\tµs\t100");
         let (what, unit) = ("slowest next".to_owned(), "µs".to_owned());
-        assert_eq!(read, Some(Figure { what, value: 5.889, unit, target: 100.0 }));
+        assert_eq!(read, Some(Figure { what, value: 5.889, unit, target: Target::AtMost(100.0) }));
         assert_eq!(figure("195184 questions asked"), None);
         assert_eq!(figure("FIGURE\tslowest next\tfast\tµs\t100"), None);
     }
 
     #[test]
-    fn what_is_over_its_target_counts() {
-        let figures = ["FIGURE\ta\t101\tµs\t100", "FIGURE\tb\t100\tµs\t100", "FIGURE\tc\t9\tMB\tinf"];
-        assert_eq!(table_of_figures(&figures.map(|line| figure(line).expect("a figure"))), 1);
+    fn what_misses_its_target_counts() {
+        let over = ["FIGURE\ta\t101\tµs\t100", "FIGURE\tb\t100\tµs\t100", "FIGURE\tc\t9\tMB\tinf"];
+        assert_eq!(table_of_figures(&over.map(|line| figure(line).expect("a figure"))), 1);
+        let under = ["FIGURE\ta\t99\truns/s\t>=100", "FIGURE\tb\t100\truns/s\t>=100"];
+        assert_eq!(table_of_figures(&under.map(|line| figure(line).expect("a figure"))), 1);
     }
 }
