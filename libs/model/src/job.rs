@@ -327,4 +327,25 @@ pub(crate) mod tests {
         new.run = Work::Handler(Handler { name: "other".to_owned(), payload: String::new() });
         assert!(old.replans(&new));
     }
+
+    #[test]
+    fn whatever_decides_when_and_how_runs_start_replans() {
+        let old = definition();
+        let each: [(&str, fn(&mut Definition)); 9] = [
+            ("schedule", |new| new.schedule.push_str(",0")),
+            ("timezone", |new| "Asia/Kathmandu".clone_into(&mut new.timezone)),
+            ("dst_gap", |new| new.dst_gap = DstGap::Skip),
+            ("dst_fold", |new| new.dst_fold = DstFold::Both),
+            ("jitter", |new| new.jitter += Duration::from_secs(1)),
+            ("misfire", |new| new.misfire.policy = MisfirePolicy::CatchUp),
+            ("overlap", |new| new.overlap = OverlapPolicy::Allow),
+            ("ends_at", |new| new.ends_at = Some(DateTime::UNIX_EPOCH)),
+            ("calendars", |new| new.calendars.rule = crate::policy::CalendarRule::NextDay),
+        ];
+        for (what, change) in each {
+            let mut new = old.clone();
+            change(&mut new);
+            assert!(old.replans(&new), "{what}");
+        }
+    }
 }
