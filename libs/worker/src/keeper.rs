@@ -269,7 +269,7 @@ impl Keeper {
         let stop = CancellationToken::new();
         let grace = self.hand.lease().terms.kill_grace;
         let run = RunContext::new(assignment, Utc::now(), grace, stop.clone());
-        tracing::info!(
+        tracing::debug!(
             job.name = run.job_name(),
             run.scheduled_for = %run.scheduled_for(),
             run.attempt = run.attempt(),
@@ -293,7 +293,7 @@ impl Keeper {
     }
 
     fn work_ended(&mut self, ended: Ended, now: Moment) {
-        tracing::info!(
+        tracing::debug!(
             job.id = %ended.attempt.run.job_id,
             run.scheduled_for = %ended.attempt.run.scheduled_for,
             run.attempt = ended.attempt.number,
