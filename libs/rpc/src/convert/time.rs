@@ -35,7 +35,9 @@ pub fn instant(field: &str, timestamp: Option<&Timestamp>) -> Result<DateTime<Ut
 /// # Errors
 /// A [`FieldError`] at `field`.
 pub fn instant_of_text(field: &str, text: &str) -> Result<DateTime<Utc>, FieldError> {
-    DateTime::parse_from_rfc3339(text).map(|instant| instant.with_timezone(&Utc)).map_err(|_| {
+    let instant = DateTime::parse_from_rfc3339(text).ok().map(|instant| instant.with_timezone(&Utc));
+    // An offset can carry the text's year 1 or 9999 over the edge.
+    instant.filter(|instant| YEARS.contains(&instant.year())).ok_or_else(|| {
         FieldError::new(field, format!("{text:?}: use RFC 3339, for example 2026-11-29T09:00:00Z"))
     })
 }
@@ -94,7 +96,11 @@ mod tests {
         ] {
             assert_eq!(instant("at", wrong.as_ref()).expect_err("wrong").field, "at");
         }
-        assert_eq!(instant_of_text("at", "tomorrow").expect_err("wrong").field, "at");
+        for wrong in
+            ["tomorrow", "0000-12-31T23:59:59Z", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"]
+        {
+            assert_eq!(instant_of_text("at", wrong).expect_err(wrong).field, "at");
+        }
     }
 
     #[test]
