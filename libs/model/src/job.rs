@@ -330,8 +330,9 @@ pub(crate) mod tests {
 
     #[test]
     fn whatever_decides_when_and_how_runs_start_replans() {
+        type Change = fn(&mut Definition);
         let old = definition();
-        let each: [(&str, fn(&mut Definition)); 9] = [
+        let each: [(&str, Change); 9] = [
             ("schedule", |new| new.schedule.push_str(",0")),
             ("timezone", |new| "Asia/Kathmandu".clone_into(&mut new.timezone)),
             ("dst_gap", |new| new.dst_gap = DstGap::Skip),
