@@ -98,7 +98,7 @@ async fn what_people_ask_for_uses_its_index() {
     assert!(hold.contains("run_queue_pkey"), "{hold}");
     let release = include_str!("../sql/job_change/release_held.sql");
     let (epoch, end) = (DateTime::UNIX_EPOCH, DateTime::from_timestamp(4_102_444_800, 0));
-    let release = plan(&sql, release, &[&job, &now, &from, &epoch, &end]).await;
+    let release = plan(&sql, release, &[&job, &now, &from, &epoch, &end, &100_i64]).await;
     assert!(release.contains("run_queue_pkey"), "{release}");
     assert!(release.contains("_pkey on run_2"), "{release}"); // empty partitions are read whole
     let open = plan(&sql, include_str!("../sql/manual/open_run.sql"), &[&job]).await;

@@ -89,8 +89,11 @@ pub async fn resume(
     }
     let cancelled = run_end::end(tx, &ends).await?;
     let (from, through) = (DateTime::<Utc>::UNIX_EPOCH, DateTime::from_timestamp(4_102_444_800, 0));
-    let released =
-        tx.query(sql!("job_change/release_held.sql"), &[&id, &at, &since, &from, &through]).await?.len();
+    let interval_ms = 1_000 / i64::from(job.definition.misfire.catch_up_per_second.max(1));
+    let released = tx
+        .query(sql!("job_change/release_held.sql"), &[&id, &at, &since, &from, &through, &interval_ms])
+        .await?
+        .len();
     // A backlog that stood still for the pause.
     run_end::release_next(tx, &[job.id]).await?;
     Ok(Released { cancelled, released })

@@ -118,6 +118,21 @@ async fn runs_that_were_spread_over_a_time_keep_their_distance() {
 }
 
 #[tokio::test]
+async fn a_backlog_goes_on_at_its_pace_not_all_at_once() {
+    let bench = Bench::create().await;
+    for seconds in [-300, -290, -280] {
+        bench.planned(seconds, 0, "CATCH_UP").await;
+    }
+    bench.pause("").await.unwrap();
+    let (_, resumed) = bench.resume(false).await.unwrap();
+    let sql = "SELECT due_at FROM run_queue ORDER BY scheduled_for";
+    let due: Vec<DateTime<Utc>> =
+        bench.sql.query(sql, &[]).await.unwrap().iter().map(|row| row.get(0)).collect();
+    let later = |ms| resumed + chrono::TimeDelta::milliseconds(ms);
+    assert_eq!(due, [resumed, later(100), later(200)]); // ten a second
+}
+
+#[tokio::test]
 async fn a_deletion_ends_what_a_pause_holds_and_what_waits_for_another_run() {
     let bench = Bench::create().await;
     bench.planned(-20, 0, "SCHEDULE").await;
