@@ -81,6 +81,14 @@ async fn days_below_the_floor_are_found_the_oldest_first_and_go() {
 }
 
 #[tokio::test]
+async fn no_other_tables_name_is_read_as_a_day_however_the_catalogue_is_joined() {
+    let (_cell, sql) = filled().await;
+    sql.batch_execute("SET enable_nestloop = off; SET enable_mergejoin = off").await.unwrap();
+    let expired = include_str!("../sql/partition/expired.sql");
+    assert_eq!(sql.query(expired, &[&at("2026-01-03T00:00:00Z")]).await.unwrap().len(), 6);
+}
+
+#[tokio::test]
 async fn a_day_with_an_open_run_stays_wherever_the_run_waits() {
     let (cell, sql) = filled().await;
     let noon = "'2026-01-01T12:00:00Z'";
