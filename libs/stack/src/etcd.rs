@@ -128,6 +128,17 @@ impl Etcd {
         self.start_again().await
     }
 
+    /// Replaces it by a new, empty one on the same ports, as after the loss of a whole cluster: revisions begin anew.
+    ///
+    /// # Errors
+    /// As [`Etcd::start`].
+    pub async fn rebuild(&mut self) -> Result<(), StackError> {
+        self.kill()?;
+        let data = self.dir.join("data");
+        std::fs::remove_dir_all(&data).map_err(file_error("removing", data))?;
+        self.start_again().await
+    }
+
     /// Freezes it (SIGSTOP): connections stay open and nothing answers.
     ///
     /// # Errors

@@ -1,9 +1,10 @@
 //! A PostgreSQL server on loopback.
 //!
 //! Stopped and started again it keeps its data, port and password. Ready means that it answered a query and named
-//! our data folder: an open port alone may be a server that still recovers, or somebody else's. Replication and
-//! TLS are not its business, nor is any schema.
+//! our data folder: an open port alone may be a server that still recovers, or somebody else's. Standbys, backups and
+//! dumps are in `copy.rs`. TLS is not its business, nor is any schema.
 
+mod copy;
 mod init;
 
 use std::path::{Path, PathBuf};

@@ -29,7 +29,9 @@ impl Postgres {
             "--locale=C.UTF-8",
         ]);
         if self.options.password {
-            self.write_password()?;
+            // 244 random bits.
+            let password = format!("{}{}", uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple());
+            self.write_password(&self.password_file(), &password)?;
             spec = spec.arg("--auth=scram-sha-256").arg("--pwfile").arg(self.password_file());
         } else {
             spec = spec.arg("--auth=trust");
@@ -54,17 +56,15 @@ impl Postgres {
         }
     }
 
-    /// 244 random bits that only the server's user (and root) can read.
-    fn write_password(&self) -> Result<(), StackError> {
-        let file = self.password_file();
-        remove_if_there(&file)?;
-        let password = format!("{}{}", uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple());
+    /// Writes a password into a file that only the server's user (and root) can read.
+    pub(super) fn write_password(&self, file: &Path, password: &str) -> Result<(), StackError> {
+        remove_if_there(file)?;
         let mut open = std::fs::OpenOptions::new();
         open.write(true).create_new(true).mode(0o600);
-        open.open(&file)
+        open.open(file)
             .and_then(|mut opened| std::io::Write::write_all(&mut opened, password.as_bytes()))
-            .map_err(file_error("writing", &file))?;
-        self.give_to_user(&file)
+            .map_err(file_error("writing", file))?;
+        self.give_to_user(file)
     }
 
     pub(super) fn stored_password(&self) -> Result<Option<String>, StackError> {
@@ -76,7 +76,7 @@ impl Postgres {
         }
     }
 
-    fn give_to_user(&self, path: &Path) -> Result<(), StackError> {
+    pub(super) fn give_to_user(&self, path: &Path) -> Result<(), StackError> {
         let Some(user) = &self.user else { return Ok(()) };
         std::os::unix::fs::chown(path, Some(user.uid.as_raw()), Some(user.gid.as_raw()))
             .map_err(file_error("giving away", path))
@@ -87,7 +87,7 @@ impl Postgres {
     }
 }
 
-fn remove_if_there(path: &Path) -> Result<(), StackError> {
+pub(super) fn remove_if_there(path: &Path) -> Result<(), StackError> {
     let removed = if path.is_dir() { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) };
     match removed {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
