@@ -85,3 +85,15 @@ pub async fn raise(store: &Store, epoch: i32, decided_for: Identity) -> Result<b
         .await?;
     Ok(!rows.is_empty())
 }
+
+/// Asks for a new epoch: the one in use becomes that of no server, claims stop, and the next dispatcher that looks, within
+/// seconds, makes a higher one, announced in etcd first as always. After a restore, which may have forgotten tokens that
+/// nobody noted. Returns the epoch that was in use; none when there is none yet.
+///
+/// # Errors
+/// [`StoreError`] when the database can't be asked.
+pub async fn disown(store: &Store) -> Result<Option<i32>, StoreError> {
+    let client = store.client("ask for a new epoch").await?;
+    let rows = client.query("ask for a new epoch", sql!("epoch/disown.sql"), &[]).await?;
+    Ok(rows.first().map(|row| row.get("epoch")))
+}

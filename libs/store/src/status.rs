@@ -1,11 +1,11 @@
 //! Whether the clockwork turns, as the database shows it: reads, nothing else, each with a snapshot of its own.
 //!
-//! Invariant: of jobs, alerts, queues and workers a tenant sees its own; tickers, dispatchers and lateness are the
-//! cell's.
+//! Invariant: of jobs, alerts, queues and workers a tenant sees its own; tickers, dispatchers, lateness and the
+//! ledger's size are the cell's.
 
 use crate::{Store, StoreError, sql};
-use chrono::{DateTime, Utc};
-use futures_util::future::{try_join, try_join3};
+use chrono::{DateTime, NaiveDate, Utc};
+use futures_util::future::{try_join, try_join3, try_join4};
 use model::ids::TenantId;
 use std::time::Duration;
 use tokio_postgres::Row;
@@ -30,6 +30,8 @@ pub struct Status {
     pub queues: Vec<Queue>,
     /// Over the last five minutes.
     pub lateness: Lateness,
+    /// What the ledger holds.
+    pub ledger: Ledger,
 }
 
 /// A leadership of the tickers.
@@ -115,6 +117,19 @@ pub struct Lateness {
     pub max_ms: f64,
 }
 
+/// What the ledger holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ledger {
+    /// All its days with their indexes.
+    pub bytes: i64,
+    /// Days through today.
+    pub days: i64,
+    /// The oldest day; none before the first ticker.
+    pub oldest: Option<NaiveDate>,
+    /// Occurrences before this get no run any more.
+    pub floor: DateTime<Utc>,
+}
+
 /// Reads what `tenant` may see; a ticker or dispatcher that showed no life within `alive` counts as gone.
 ///
 /// # Errors
@@ -129,16 +144,18 @@ pub async fn read(store: &Store, tenant: TenantId, alive: Duration) -> Result<St
     let workers = tx.prepare(sql!("status/workers.sql")).await?;
     let queue = tx.prepare(sql!("status/queue.sql")).await?;
     let lateness = tx.prepare(sql!("status/lateness.sql")).await?;
-    let ((totals, ticker, dispatchers), (workers, queue, lateness)) = try_join(
+    let ledger = tx.prepare(sql!("status/ledger.sql")).await?;
+    let ((totals, ticker, dispatchers), (workers, queue, lateness, ledger)) = try_join(
         try_join3(
             tx.query_prepared(&totals, &[&tenant.0]),
             tx.query_prepared(&ticker, &[&alive]),
             tx.query_prepared(&dispatchers, &[&alive]),
         ),
-        try_join3(
+        try_join4(
             tx.query_prepared(&workers, &[&tenant.0]),
             tx.query_prepared(&queue, &[&tenant.0]),
             tx.query_prepared(&lateness, &[]),
+            tx.query_prepared(&ledger, &[]),
         ),
     )
     .await?;
@@ -154,6 +171,7 @@ pub async fn read(store: &Store, tenant: TenantId, alive: Duration) -> Result<St
         workers: workers.iter().map(read_worker).collect(),
         queues: queue.iter().map(read_queue).collect(),
         lateness: lateness.first().map(read_lateness).ok_or_else(missing)?,
+        ledger: ledger.first().map(read_ledger).ok_or_else(missing)?,
     })
 }
 
@@ -208,5 +226,14 @@ fn read_lateness(row: &Row) -> Lateness {
         p50_ms: row.get("p50_ms"),
         p99_ms: row.get("p99_ms"),
         max_ms: row.get("max_ms"),
+    }
+}
+
+fn read_ledger(row: &Row) -> Ledger {
+    Ledger {
+        bytes: row.get("bytes"),
+        days: row.get("days"),
+        oldest: row.get("oldest"),
+        floor: row.get("floor"),
     }
 }

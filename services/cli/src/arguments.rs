@@ -85,7 +85,8 @@ pub enum Command {
     Migrate(Database),
     /// Makes the first token of a new database, or makes a token that you have known to it.
     Bootstrap(Bootstrap),
-    /// Shows the leaderships that the database knows, or resets one after etcd was rebuilt.
+    /// Shows the leaderships that the database knows and the epoch of its tokens; after a restore makes a new epoch, after
+    /// a rebuild of etcd resets a leadership.
     Fence(Fence),
     /// Starts a whole local stack, or stops a detached one.
     Dev(Dev),
@@ -271,8 +272,11 @@ pub struct Fence {
 
 #[derive(Debug, Subcommand)]
 pub enum FenceAction {
-    /// Shows the highest leadership of each role.
+    /// Shows the highest leadership of each role, and the epoch of the fencing tokens.
     Show,
+    /// Makes a new epoch, so that every fencing token from here on is higher than any before. After a restore of the
+    /// database, whichever way; a dispatcher must run. Nothing is handed out until it has been made, seconds later.
+    Raise,
     /// Lets a lower revision lead again. Only after etcd was rebuilt and every old service was stopped: from here
     /// on an old leader that still runs is no longer refused.
     Reset {

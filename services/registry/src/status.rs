@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use crate::registry::Registry;
+use chrono::{NaiveDate, NaiveTime};
 use rpc::auth::{Caller, Role};
 use rpc::convert::time;
 use rpc::v1;
@@ -41,6 +42,17 @@ fn message(cell: &str, found: Found) -> v1::Status {
         queue: found.queues.into_iter().map(queue).collect(),
         open_alerts: found.open_alerts,
         jobs: found.jobs,
+        ledger: Some(ledger(&found.ledger)),
+    }
+}
+
+fn ledger(found: &status::Ledger) -> v1::LedgerStatus {
+    let begin = |day: NaiveDate| time::timestamp(day.and_time(NaiveTime::MIN).and_utc());
+    v1::LedgerStatus {
+        bytes: found.bytes,
+        days: count(found.days),
+        oldest_day: found.oldest.map(begin),
+        floor: Some(time::timestamp(found.floor)),
     }
 }
 

@@ -139,6 +139,11 @@ async fn status_tells_who_leads_who_works_and_how_late() {
     );
     assert_eq!((&found["lateness"]["runs"], &found["lateness"]["p50Ms"]), (&json!("1"), &json!(250.0)));
     assert_eq!(found["jobs"], "1");
+    let ledger = &found["ledger"];
+    assert!(ledger["bytes"].as_str().unwrap().parse::<u64>().unwrap() > 8_192, "{ledger}");
+    assert!(ledger["days"].as_u64() >= Some(1), "{ledger}");
+    assert!(ledger["oldestDay"].as_str().unwrap().ends_with("T00:00:00Z"), "{ledger}");
+    assert_eq!(ledger["floor"], "1970-01-01T00:00:00Z");
 
     registry.sql("UPDATE term SET last_cycle_at = esc_now() - interval '16 s', began_at = esc_now() - interval '1 h'").await;
     let (_, silent) = registry.admin("GET", "/v1/status", None).await;

@@ -45,6 +45,13 @@ fn print_sections(status: &Value) {
         table::text(&status["jobs"]),
         table::text(&status["openAlerts"])
     );
+    let ledger = &status["ledger"];
+    say!(
+        "ledger      {} in {} days, the oldest {}",
+        size(&ledger["bytes"]),
+        table::text(&ledger["days"]),
+        ledger["oldestDay"].as_str().and_then(|begin| begin.get(..10)).unwrap_or("-")
+    );
     section(
         status,
         "dispatchers",
@@ -66,4 +73,36 @@ fn section(status: &Value, list: &str, headings: &[&str], fields: &[&str]) {
     let row = |item: &Value| fields.iter().map(|field| table::text(&item[*field])).collect();
     say!("");
     table::print(headings, &items.iter().map(row).collect::<Vec<_>>());
+}
+
+/// Bytes as people read them; the API says them as text, because they outgrow JSON's numbers.
+fn size(bytes: &Value) -> String {
+    let bytes: u64 = table::text(bytes).parse().unwrap_or(0);
+    let (mut value, mut rest) = (bytes as f64, ["KiB", "MiB", "GiB", "TiB"].iter());
+    let mut unit = "bytes";
+    while value >= 1_024.0 {
+        let Some(larger) = rest.next() else { break };
+        (value, unit) = (value / 1_024.0, larger);
+    }
+    if unit == "bytes" { format!("{bytes} bytes") } else { format!("{value:.1} {unit}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn sizes_are_readable() {
+        for (bytes, expected) in [
+            (json!("0"), "0 bytes"),
+            (json!("1023"), "1023 bytes"),
+            (json!("1536"), "1.5 KiB"),
+            (json!("3221225472"), "3.0 GiB"),
+            (json!("9007199254740993"), "8192.0 TiB"),
+            (Value::Null, "0 bytes"),
+        ] {
+            assert_eq!(size(&bytes), expected);
+        }
+    }
 }
