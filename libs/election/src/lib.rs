@@ -22,5 +22,5 @@ pub use error::ElectionError;
 pub use keys::Role;
 pub use lease::Validity;
 pub use mark::Mark;
-pub use members::{Member, MemberHandle, members, register};
+pub use members::{Member, MemberHandle, Registration, members, register};
 pub use term::{Candidate, Leader, Leadership, campaign, leader};

@@ -17,6 +17,7 @@ fn member(name: &str) -> Member {
         uuid: Uuid::new_v4(),
         pid: 7,
         http: "http://127.0.0.1:9".into(),
+        database: None,
     }
 }
 
@@ -54,6 +55,27 @@ async fn a_lost_registration_is_renewed() {
     hand.etcd.lease_revoke(lease).await.unwrap();
     assert_eq!(members(&client, Role::Dispatcher).await.unwrap(), []);
     listed(&client, &[&member]).await;
+}
+
+#[tokio::test]
+async fn a_member_shows_what_changed_and_knows_since_when_it_is_listed() {
+    let config = config(shared_etcd().await.endpoints());
+    let client = Client::connect(&config).await.unwrap();
+    let first = member("a");
+    let handle = register(&client, &first).unwrap();
+    let registration = handle.registration();
+    listed(&client, &[&first]).await;
+    let since = wait_for(LIMIT, "a registration", async || registration.since()).await;
+    let changed = Member { database: Some(false), ..first };
+    handle.show(&changed).unwrap();
+    listed(&client, &[&changed]).await;
+    assert_eq!(registration.since(), Some(since), "a new value is no new registration");
+    let mut hand = Hand::reach(&config).await;
+    let (_, lease) = hand.keys("members/").await.remove(0);
+    hand.etcd.lease_revoke(lease).await.unwrap();
+    let again = async || registration.since().filter(|again| *again > since);
+    wait_for(LIMIT, "a registration that begins anew", again).await;
+    listed(&client, &[&changed]).await;
 }
 
 #[tokio::test]

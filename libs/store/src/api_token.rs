@@ -9,6 +9,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use model::ids::TenantId;
 use sha2::{Digest, Sha256};
+use std::collections::HashSet;
 use uuid::Uuid;
 
 /// How a secret begins, so that people and scanners recognise one.
@@ -131,6 +132,21 @@ pub async fn find(store: &Store, hash: &[u8; 32]) -> Result<Option<Token>, Store
         name: row.get("name"),
         role: Role::read(row.get("role"))?,
     }))
+}
+
+/// The hashes of all tokens whose bearers may work, for the time when the database can't be asked.
+///
+/// # Errors
+/// [`StoreError`] when it can't be asked now; [`StoreError::Corrupt`] for what is no hash.
+pub async fn that_work(store: &Store) -> Result<HashSet<[u8; 32]>, StoreError> {
+    let client = store.client("list the workers' tokens").await?;
+    let rows = client.query("list the workers' tokens", sql!("api_token/that_work.sql"), &[]).await?;
+    let hash = |row: &tokio_postgres::Row| {
+        row.get::<_, &[u8]>("hash")
+            .try_into()
+            .map_err(|_| StoreError::Corrupt { what: "api_token.hash", problem: "is no SHA-256".to_owned() })
+    };
+    rows.iter().map(hash).collect()
 }
 
 #[cfg(test)]

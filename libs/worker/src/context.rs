@@ -1,6 +1,7 @@
 //! What work is told about its run.
 
 use crate::assignment::{Assignment, Attempt};
+use crate::live::Live;
 use chrono::{DateTime, Utc};
 use model::ids::{RunKey, run_name};
 use model::job::Work;
@@ -20,6 +21,7 @@ struct Inner {
     deadline: DateTime<Utc>,
     kill_grace: Duration,
     stop: CancellationToken,
+    live: Live,
 }
 
 /// A payload that is not what the handler expects.
@@ -44,7 +46,7 @@ impl RunContext {
     ) -> Self {
         let limit = chrono::TimeDelta::from_std(assignment.max_runtime).unwrap_or(chrono::TimeDelta::MAX);
         let deadline = accepted_at.checked_add_signed(limit).unwrap_or(DateTime::<Utc>::MAX_UTC);
-        Self(Arc::new(Inner { assignment, deadline, kill_grace, stop }))
+        Self(Arc::new(Inner { assignment, deadline, kill_grace, stop, live: Live::default() }))
     }
 
     /// The job's name.
@@ -149,6 +151,30 @@ impl RunContext {
     /// True when the work must stop.
     pub fn is_cancelled(&self) -> bool {
         self.0.stop.is_cancelled()
+    }
+
+    /// Shows a line while the run goes on (`escapement logs -f JOB@TIME`), within about two seconds; the last
+    /// [`OUTPUT_MAX_BYTES`](crate::OUTPUT_MAX_BYTES) of what a handler logs are kept as the attempt's output. Costs no
+    /// round trip and never waits.
+    pub fn log(&self, line: impl AsRef<str>) {
+        let mut line = line.as_ref().to_owned();
+        line.push('\n');
+        self.0.live.push(line.as_bytes());
+    }
+
+    /// The same for output as it comes, in pieces of any size.
+    pub fn output(&self, bytes: &[u8]) {
+        self.0.live.push(bytes);
+    }
+
+    /// Shows how far the run is, 0 to 1, and what it is at, of which [`NOTE_MAX_CHARS`](crate::NOTE_MAX_CHARS) are
+    /// kept. The last one counts.
+    pub fn progress(&self, fraction: f64, note: impl AsRef<str>) {
+        self.0.live.progress(fraction, note.as_ref());
+    }
+
+    pub(crate) fn live(&self) -> &Live {
+        &self.0.live
     }
 
     pub(crate) fn identity(&self) -> Attempt {

@@ -8,11 +8,10 @@
 
 use crate::assignment::{Assignment, Attempt};
 use crate::clock::Moment;
-use crate::lease::{Lease, Terms};
+use crate::lease::{Answer, Lease, Question, Renewal, Terms};
 use crate::report::{self, Report, StopCause};
 use rpc::v1;
 use std::collections::{BTreeMap, VecDeque};
-use std::time::Duration;
 
 /// What is to be done after an event, in this order.
 #[derive(Debug, Clone, PartialEq)]
@@ -161,16 +160,26 @@ impl Hand {
     }
 
     /// A heartbeat was answered.
-    pub(crate) fn renewed(
-        &mut self,
-        sequence: i64,
-        renewal_age: Option<Duration>,
-        now: Moment,
-    ) -> Vec<Action> {
-        self.lease.answered(sequence, renewal_age);
+    pub(crate) fn renewed(&mut self, sequence: i64, renewal: Renewal, now: Moment) -> Vec<Action> {
+        self.lease.answered(sequence, renewal);
         let mut actions = Vec::new();
         self.start_waiting(now, &mut actions);
         actions
+    }
+
+    /// The connection is gone.
+    pub(crate) fn disconnected(&mut self) {
+        self.lease.disconnected();
+    }
+
+    /// Whom to ask whether they have the database, if something runs that may end for want of a renewal.
+    pub(crate) fn question(&mut self, now: Moment) -> Option<Question> {
+        if self.running > self.stopping { self.lease.question(now) } else { None }
+    }
+
+    /// They have answered; true when the work goes on for that.
+    pub(crate) fn vouched(&mut self, asked: Moment, answers: &[Answer], now: Moment) -> bool {
+        self.lease.vouched(asked, answers, now)
     }
 
     /// Time has passed. Comes first, before whatever else happened: after a freeze the expired lease decides.

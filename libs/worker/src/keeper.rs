@@ -4,13 +4,15 @@
 //! that deadlines are kept whatever connection and work do; and time comes before the event, so that a process
 //! that was frozen sees its expired lease before anything else. Dropping it drops the work with it.
 
+use crate::ask::Asker;
 use crate::assignment::{Assignment, Attempt};
 use crate::clock::Moment;
 use crate::context::RunContext;
 use crate::executor::Executor;
 use crate::hand::{Action, Hand};
-use crate::lease::Terms;
+use crate::lease::{Answer, Renewal, Terms};
 use crate::link::{Event, Link, LinkError};
+use crate::live::Shown;
 use crate::report::{StopCause, chain};
 use crate::supervise::{Ended, supervise};
 use crate::worker::{Status, Summary};
@@ -27,6 +29,12 @@ use tokio_util::sync::CancellationToken;
 const SLEEP_MAX: Duration = Duration::from_millis(500);
 /// What is left of a drain for the last completions to be acknowledged.
 const LAST_REPORTS: Duration = Duration::from_secs(1);
+/// Between two times that running work is shown.
+const SHOW_EVERY: Duration = Duration::from_secs(1);
+/// What all of it may take at a time.
+const SHOW_MAX_BYTES: usize = 1024 * 1024;
+/// Of each, beside its output.
+const LIVE_OVERHEAD_BYTES: usize = 512;
 
 /// Who this worker is.
 #[derive(Debug, Clone)]
@@ -40,6 +48,8 @@ pub(crate) struct Identity {
 
 enum Next {
     Link(Event),
+    /// All dispatchers were asked, at that moment.
+    Answers(Moment, Vec<Answer>),
     Ended(Ended),
     Shutdown,
     Time,
@@ -53,6 +63,12 @@ struct Drain {
     end_at: Moment,
 }
 
+/// Work on its way.
+struct Going {
+    stop: CancellationToken,
+    run: RunContext,
+}
+
 /// See the module.
 pub(crate) struct Keeper {
     identity: Identity,
@@ -62,7 +78,12 @@ pub(crate) struct Keeper {
     session_id: String,
     heartbeat_at: Moment,
     work: JoinSet<Ended>,
-    stops: HashMap<Attempt, CancellationToken>,
+    going: HashMap<Attempt, Going>,
+    show_at: Moment,
+    asker: Asker,
+    asking: JoinSet<(Moment, Vec<Answer>)>,
+    /// Whether the work goes on without renewals.
+    vouched: bool,
     drain_limit: Duration,
     drain: Option<Drain>,
     status: watch::Sender<Status>,
@@ -75,6 +96,7 @@ impl Keeper {
         identity: Identity,
         executor: Arc<dyn Executor>,
         link: Link,
+        asker: Asker,
         drain_limit: Duration,
         status: watch::Sender<Status>,
     ) -> Self {
@@ -86,7 +108,11 @@ impl Keeper {
             session_id: String::new(),
             heartbeat_at: Moment::now(),
             work: JoinSet::new(),
-            stops: HashMap::new(),
+            going: HashMap::new(),
+            show_at: Moment::now(),
+            asker,
+            asking: JoinSet::new(),
+            vouched: false,
             drain_limit,
             drain: None,
             status,
@@ -105,6 +131,7 @@ impl Keeper {
             self.perform(overdue);
             match next {
                 Next::Link(event) => self.linked(event, now),
+                Next::Answers(asked, answers) => self.answered(asked, &answers, now),
                 Next::Ended(ended) => self.work_ended(ended, now),
                 Next::Shutdown => self.start_drain(now),
                 Next::Time => {}
@@ -132,6 +159,7 @@ impl Keeper {
                     Next::Time
                 }
             },
+            Some(Ok((asked, answers))) = self.asking.join_next() => Next::Answers(asked, answers),
             event = self.link.next() => Next::Link(event),
             () = tokio::time::sleep(sleep) => Next::Time,
         }
@@ -208,8 +236,10 @@ impl Keeper {
             to_worker::Message::HeartbeatAck(ack) => {
                 self.link.proved();
                 self.trouble.clear();
-                let age = ack.renewal_age.and_then(|age| Duration::try_from(age).ok());
-                self.hand.renewed(ack.sequence, age, now)
+                if !ack.without_database && std::mem::take(&mut self.vouched) {
+                    tracing::info!("The dispatcher has the database again");
+                }
+                self.hand.renewed(ack.sequence, Renewal::of(ack), now)
             }
             to_worker::Message::Drain(v1::Drain {}) => {
                 self.give_up_link(LinkError::Draining);
@@ -276,7 +306,7 @@ impl Keeper {
             run.token = %run.fencing_token(),
             "Run started"
         );
-        self.stops.insert(run.identity(), stop.clone());
+        self.going.insert(run.identity(), Going { stop: stop.clone(), run: run.clone() });
         self.work.spawn(supervise(Arc::clone(&self.executor), run, stop));
     }
 
@@ -287,8 +317,8 @@ impl Keeper {
             run.attempt = attempt.number,
             "Run asked to stop: {cause}"
         );
-        if let Some(stop) = self.stops.get(&attempt) {
-            stop.cancel();
+        if let Some(going) = self.going.get(&attempt) {
+            going.stop.cancel();
         }
     }
 
@@ -303,7 +333,11 @@ impl Keeper {
             ended.report.end()
         );
         self.finished += 1;
-        self.stops.remove(&ended.attempt);
+        if let Some(going) = self.going.remove(&ended.attempt)
+            && let Some(last) = going.run.live().take_last()
+        {
+            self.show(ended.attempt, last);
+        }
         let actions = self.hand.ended(ended.attempt, ended.report, ended.stopped, now);
         self.perform(actions);
     }
@@ -322,12 +356,63 @@ impl Keeper {
                 self.perform(again);
             }
         }
+        if self.asking.is_empty()
+            && let Some(question) = self.hand.question(now)
+        {
+            let answers = self.asker.ask(&question);
+            self.asking.spawn(async move { (question.asked, answers.await) });
+        }
+        if self.show_at <= now {
+            self.show_at = now + SHOW_EVERY;
+            self.show_all();
+        }
         if let Some(drain) = self.drain.as_mut().filter(|drain| !drain.stopped && drain.stop_at <= now) {
             drain.stopped = true;
             let mut actions = Vec::new();
             self.hand.stop_all(&StopCause::Drained, now, &mut actions);
             self.perform(actions);
         }
+    }
+
+    /// Every dispatcher was asked whether it has the database.
+    fn answered(&mut self, asked: Moment, answers: &[Answer], now: Moment) {
+        if !self.hand.vouched(asked, answers, now) {
+            tracing::debug!(answers = ?answers, "Not every dispatcher is without the database");
+        } else if !std::mem::replace(&mut self.vouched, true) {
+            tracing::warn!(
+                dispatchers = answers.len(),
+                runs.in_hand = self.hand.len(),
+                "No dispatcher has the database: going on, because nobody can give the runs away"
+            );
+        }
+    }
+
+    /// Shows what has changed, within a budget; what finds no place is shown the next time.
+    fn show_all(&mut self) {
+        let mut budget = SHOW_MAX_BYTES;
+        let mut shown = Vec::new();
+        for (attempt, going) in &self.going {
+            if budget == 0 || !self.link.has_room() {
+                break;
+            }
+            if let Some(live) = going.run.live().take() {
+                budget = budget.saturating_sub(live.tail.len() + LIVE_OVERHEAD_BYTES);
+                shown.push((*attempt, live));
+            }
+        }
+        for (attempt, live) in shown {
+            self.show(attempt, live);
+        }
+    }
+
+    fn show(&mut self, attempt: Attempt, live: Shown) {
+        if !self.link.has_room() {
+            return;
+        }
+        let Shown { offset, tail, fraction, note } = live;
+        let offset = i64::try_from(offset).unwrap_or(i64::MAX);
+        let run = Some(attempt.to_ref());
+        self.send(from_worker::Message::Live(v1::Live { run, offset, tail, fraction, note }));
     }
 
     fn start_drain(&mut self, now: Moment) {
@@ -363,6 +448,7 @@ impl Keeper {
 
     /// Logged once for each kind of trouble, not once for each try.
     fn lost(&mut self, error: &LinkError) {
+        self.hand.disconnected();
         let trouble = chain(error);
         if self.trouble == trouble {
             tracing::debug!(error = trouble, "No dispatcher");

@@ -3,6 +3,11 @@
 //! Invariant: a renewal counts from before the worker asked for it, less the age that the answer names, so that
 //! the worker's deadline always lies before the moment from which its runs may be given to another. An answer
 //! that arrives after a freeze is as old as its question and extends nothing.
+//!
+//! While the database is away there are no renewals, and nobody who could give runs to another: the worker may go on
+//! from before it asked **every** dispatcher, if each answers that it is without the database. A dispatcher that has it
+//! back waits for a lease of contact before it gives runs away, and one that is in no list of at most
+//! [`LIST_AGE_MAX`] does not give away another's. One that does not answer may be the one that has it.
 
 use crate::clock::Moment;
 use rpc::v1;
@@ -11,6 +16,10 @@ use std::time::Duration;
 
 /// The most questions that are remembered; the link is given up long before.
 const ASKED_MAX: usize = 64;
+/// How old a list of dispatchers may be when they are asked by it.
+pub(crate) const LIST_AGE_MAX: Duration = Duration::from_secs(7);
+/// Between two times that all are asked.
+const ASK_EVERY: Duration = Duration::from_secs(1);
 
 /// What the dispatcher demands, from its Welcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,12 +60,83 @@ impl Terms {
     }
 }
 
+/// What a dispatcher says in the answer to a heartbeat.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Renewal {
+    /// How old its last renewal is.
+    pub age: Option<Duration>,
+    /// Only when it is without the database.
+    pub peers: Option<PeerList>,
+}
+
+/// Every dispatcher there was.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PeerList {
+    pub peers: Vec<Peer>,
+    /// How long ago, as of the answer that has it.
+    pub age: Duration,
+}
+
+/// A dispatcher.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Peer {
+    /// The process.
+    pub id: String,
+    pub address: String,
+}
+
+/// All of them are to be asked whether they have the database.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Question {
+    /// From before the first is asked.
+    pub asked: Moment,
+    pub peers: Vec<Peer>,
+}
+
+/// What one of them says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// It is without the database, and gives nobody's runs away.
+    Without,
+    /// It has the database.
+    With,
+    /// Nothing, or somebody else answers.
+    Silent,
+}
+
+impl Answer {
+    /// What `standing`, from the address of `peer`, says of `peer`.
+    pub(crate) fn of(peer: &Peer, standing: &v1::StandingResponse) -> Self {
+        match standing.without_database {
+            _ if standing.dispatcher_id != peer.id => Self::Silent,
+            true => Self::Without,
+            false => Self::With,
+        }
+    }
+}
+
+impl Renewal {
+    /// As it stands in an answer.
+    pub(crate) fn of(ack: v1::HeartbeatAck) -> Self {
+        let duration = |given: Option<prost_types::Duration>| given.and_then(|given| given.try_into().ok());
+        let peer = |peer: v1::DispatcherRef| Peer { id: peer.id, address: peer.address };
+        let age = duration(ack.list_age).filter(|_| ack.without_database && !ack.dispatchers.is_empty());
+        let peers = age.map(|age| PeerList { peers: ack.dispatchers.into_iter().map(peer).collect(), age });
+        Self { age: duration(ack.renewal_age), peers }
+    }
+}
+
 /// The worker's lease as it knows it.
 #[derive(Debug, Default)]
 pub(crate) struct Lease {
     pub(crate) terms: Terms,
-    /// The end; none before the first grant.
-    until: Option<Moment>,
+    /// The end by the dispatcher's renewals; none before the first grant.
+    renewed_until: Option<Moment>,
+    /// The end by what all dispatchers said.
+    vouched_until: Option<Moment>,
+    /// Whom to ask on this connection, and since when they are known.
+    peers: Option<(Vec<Peer>, Moment)>,
+    asked_all: Option<Moment>,
     sequence: i64,
     asked: VecDeque<(i64, Moment)>,
 }
@@ -66,9 +146,18 @@ impl Lease {
     /// session's row after that; the first heartbeat's answer corrects the deadline by the age of its own row.
     pub(crate) fn grant(&mut self, terms: Terms, asked: Moment) {
         self.terms = terms;
-        self.until = Some(asked + terms.self_deadline);
+        self.renewed_until = Some(asked + terms.self_deadline);
+        self.vouched_until = None;
         self.sequence = 0;
         self.asked.clear();
+        self.disconnected();
+    }
+
+    /// The connection is gone, and with it whom to ask: another dispatcher may have taken the session over unnoticed, and
+    /// only a connection's own dispatcher is sure to be asked.
+    pub(crate) fn disconnected(&mut self) {
+        self.peers = None;
+        self.asked_all = None;
     }
 
     /// A heartbeat is about to be sent; its sequence number.
@@ -83,23 +172,47 @@ impl Lease {
 
     /// A heartbeat was answered. The newest question decides, also when it shortens the lease: after a move to
     /// another dispatcher it is that one's renewal that counts. An answer without an age renews nothing.
-    pub(crate) fn answered(&mut self, sequence: i64, renewal_age: Option<Duration>) {
+    pub(crate) fn answered(&mut self, sequence: i64, renewal: Renewal) {
         let Some(index) = self.asked.iter().position(|(asked, _)| *asked == sequence) else { return };
         let (_, asked) = self.asked[index];
         self.asked.drain(..=index);
-        if let Some(age) = renewal_age {
-            self.until = Some(asked.before(age) + self.terms.self_deadline);
+        if let Some(age) = renewal.age {
+            self.renewed_until = Some(asked.before(age) + self.terms.self_deadline);
         }
+        self.peers = renewal.peers.map(|list| (list.peers, asked.before(list.age)));
+    }
+
+    /// Whom to ask now, when the dispatcher is without the database and the lease still holds.
+    pub(crate) fn question(&mut self, now: Moment) -> Option<Question> {
+        let (peers, listed) = self.peers.as_ref()?;
+        let fresh = now.since(*listed) < LIST_AGE_MAX;
+        let due = self.asked_all.is_none_or(|asked| now.since(asked) >= ASK_EVERY);
+        if !fresh || !due || !self.is_valid(now) {
+            return None;
+        }
+        self.asked_all = Some(now);
+        Some(Question { asked: now, peers: peers.clone() })
+    }
+
+    /// All were asked at `asked`. A lease that has ended meanwhile stays ended; true when this one goes on.
+    pub(crate) fn vouched(&mut self, asked: Moment, answers: &[Answer], now: Moment) -> bool {
+        let all_without = !answers.is_empty() && answers.iter().all(|answer| *answer == Answer::Without);
+        if !all_without || !self.is_valid(now) {
+            return false;
+        }
+        let until = asked + self.terms.self_deadline;
+        self.vouched_until = self.vouched_until.max(Some(until));
+        true
     }
 
     /// True while the worker may work.
     pub(crate) fn is_valid(&self, now: Moment) -> bool {
-        self.until.is_some_and(|until| now < until)
+        self.until().is_some_and(|until| now < until)
     }
 
     /// Its end.
-    pub(crate) const fn until(&self) -> Option<Moment> {
-        self.until
+    pub(crate) fn until(&self) -> Option<Moment> {
+        self.renewed_until.max(self.vouched_until)
     }
 
     /// How long the oldest question has waited for its answer.
@@ -114,6 +227,17 @@ mod tests {
 
     fn seconds(seconds: u64) -> Duration {
         Duration::from_secs(seconds)
+    }
+
+    fn aged(age: u64) -> Renewal {
+        Renewal { age: Some(seconds(age)), peers: None }
+    }
+
+    /// From a dispatcher without the database, with a list of this age.
+    fn without(age: u64, list_age: u64) -> Renewal {
+        let peer = |id: &str| Peer { id: id.into(), address: format!("http://{id}") };
+        let peers = PeerList { peers: vec![peer("d1"), peer("d2")], age: seconds(list_age) };
+        Renewal { age: Some(seconds(age)), peers: Some(peers) }
     }
 
     fn granted() -> Lease {
@@ -131,7 +255,7 @@ mod tests {
     fn a_renewal_counts_from_before_the_question_less_its_age() {
         let mut lease = granted();
         let sequence = lease.ask(Moment::at(103));
-        lease.answered(sequence, Some(seconds(2)));
+        lease.answered(sequence, aged(2));
         assert_eq!(lease.until(), Some(Moment::at(110)), "103 - 2 + 9, however late the answer came");
     }
 
@@ -140,7 +264,7 @@ mod tests {
         let mut lease = granted();
         let sequence = lease.ask(Moment::at(103));
         let thawed = Moment::at(163);
-        lease.answered(sequence, Some(seconds(0)));
+        lease.answered(sequence, aged(0));
         assert!(!lease.is_valid(thawed));
     }
 
@@ -149,7 +273,7 @@ mod tests {
         let mut lease = granted();
         for (now, age) in [(103, 1), (106, 4), (109, 7)] {
             let sequence = lease.ask(Moment::at(now));
-            lease.answered(sequence, Some(seconds(age)));
+            lease.answered(sequence, aged(age));
             assert_eq!(lease.until(), Some(Moment::at(111)), "its last renewal was at 102");
         }
     }
@@ -158,12 +282,12 @@ mod tests {
     fn unknown_and_repeated_answers_change_nothing() {
         let mut lease = granted();
         let (first, second) = (lease.ask(Moment::at(103)), lease.ask(Moment::at(106)));
-        lease.answered(second, Some(seconds(0)));
-        lease.answered(first, Some(seconds(0)));
-        lease.answered(second, Some(seconds(5)));
-        lease.answered(99, Some(seconds(0)));
+        lease.answered(second, aged(0));
+        lease.answered(first, aged(0));
+        lease.answered(second, aged(5));
+        lease.answered(99, aged(0));
         let third = lease.ask(Moment::at(109));
-        lease.answered(third, None);
+        lease.answered(third, Renewal::default());
         assert_eq!(lease.until(), Some(Moment::at(115)));
     }
 
@@ -174,7 +298,97 @@ mod tests {
         let first = lease.ask(Moment::at(103));
         lease.ask(Moment::at(106));
         assert_eq!(lease.silence(Moment::at(107)), seconds(4));
-        lease.answered(first, Some(seconds(0)));
+        lease.answered(first, aged(0));
         assert_eq!(lease.silence(Moment::at(107)), seconds(1));
+    }
+
+    /// Renewed at 101 for the last time, so valid until 110; asked at 104 by a list from 102.
+    fn without_its_database() -> Lease {
+        let mut lease = granted();
+        let sequence = lease.ask(Moment::at(104));
+        lease.answered(sequence, without(3, 2));
+        lease
+    }
+
+    #[test]
+    fn only_when_every_dispatcher_is_without_the_database_the_worker_goes_on() {
+        use Answer::{Silent, With, Without};
+        for (answers, until) in [
+            (vec![Without, Without], 114),
+            (vec![Without], 114),
+            (vec![Without, With], 110),
+            (vec![Without, Silent], 110),
+            (vec![Silent, Silent], 110),
+            (vec![], 110),
+        ] {
+            let mut lease = without_its_database();
+            let question = lease.question(Moment::at(105)).expect("a list of three seconds");
+            assert_eq!((question.asked, question.peers.len()), (Moment::at(105), 2));
+            let goes_on = lease.vouched(question.asked, &answers, Moment::at(107));
+            assert_eq!((goes_on, lease.until()), (until == 114, Some(Moment::at(until))), "{answers:?}");
+        }
+    }
+
+    #[test]
+    fn all_are_asked_once_a_second_by_a_fresh_list_and_while_the_lease_holds() {
+        let mut lease = without_its_database();
+        let mut asks = |second| lease.question(Moment::at(second)).is_some();
+        assert!(asks(105) && !asks(105));
+        assert!(asks(106) && asks(108));
+        assert!(!asks(109), "the list is seven seconds old");
+        let mut expired = without_its_database();
+        assert_eq!(expired.question(Moment::at(110)), None);
+        assert_eq!(granted().question(Moment::at(105)), None, "its dispatcher has the database");
+    }
+
+    #[test]
+    fn an_answer_that_comes_after_the_end_takes_nothing_back() {
+        let mut lease = without_its_database();
+        assert!(!lease.vouched(Moment::at(105), &[Answer::Without], Moment::at(110)));
+        assert_eq!(lease.until(), Some(Moment::at(110)));
+    }
+
+    #[test]
+    fn what_all_said_holds_whatever_a_later_renewal_says_and_not_beyond_a_connection() {
+        let mut lease = without_its_database();
+        assert!(lease.vouched(Moment::at(105), &[Answer::Without], Moment::at(106)));
+        let sequence = lease.ask(Moment::at(107));
+        lease.answered(sequence, without(6, 1));
+        assert_eq!(lease.until(), Some(Moment::at(114)));
+        lease.disconnected();
+        assert_eq!(lease.question(Moment::at(108)), None, "nobody is sure to be asked");
+        assert_eq!(lease.until(), Some(Moment::at(114)));
+        let back = lease.ask(Moment::at(109));
+        lease.answered(back, aged(0));
+        assert_eq!((lease.until(), lease.question(Moment::at(110))), (Some(Moment::at(118)), None));
+    }
+
+    #[test]
+    fn another_process_at_the_same_address_does_not_answer_for_the_first() {
+        let peer = Peer { id: "d1".into(), address: "http://d1".into() };
+        let standing =
+            |id: &str, without_database| v1::StandingResponse { dispatcher_id: id.into(), without_database };
+        assert_eq!(Answer::of(&peer, &standing("d1", true)), Answer::Without);
+        assert_eq!(Answer::of(&peer, &standing("d1", false)), Answer::With);
+        assert_eq!(Answer::of(&peer, &standing("d2", true)), Answer::Silent);
+    }
+
+    #[test]
+    fn a_list_counts_only_from_a_dispatcher_without_the_database_that_knows_its_age() {
+        let dispatchers = vec![v1::DispatcherRef { id: "d1".into(), address: "http://d1".into() }];
+        let ack = v1::HeartbeatAck {
+            without_database: true,
+            dispatchers,
+            list_age: Some(prost_types::Duration { seconds: 2, nanos: 0 }),
+            ..v1::HeartbeatAck::default()
+        };
+        assert_eq!(Renewal::of(ack.clone()).peers.map(|list| list.age), Some(seconds(2)));
+        for nothing in [
+            v1::HeartbeatAck { without_database: false, ..ack.clone() },
+            v1::HeartbeatAck { dispatchers: Vec::new(), ..ack.clone() },
+            v1::HeartbeatAck { list_age: None, ..ack.clone() },
+        ] {
+            assert_eq!(Renewal::of(nothing).peers, None);
+        }
     }
 }

@@ -3,7 +3,7 @@
 //! A [`Worker`] keeps a session with one of the dispatchers, takes runs from its queues, hands them to handlers (or
 //! to an [`Executor`] that takes any work) and reports how they ended, again and again until that is in the ledger.
 //! It stops its own runs when their time is over, and when its lease could not be renewed: then they may be given
-//! to another worker.
+//! to another worker. While the database is away, and every dispatcher says so, nobody can do that, and they go on.
 //!
 //! *Each occurrence gets exactly one run; each run is attempted at least once; its result is recorded once.* So
 //! work must bear a second attempt: give [`RunContext::idempotency_key`] or [`RunContext::fencing_token`] to what
@@ -33,6 +33,7 @@
 //! # }
 //! ```
 
+mod ask;
 mod assignment;
 mod clock;
 mod context;
@@ -41,11 +42,13 @@ mod hand;
 mod keeper;
 mod lease;
 mod link;
+mod live;
 mod report;
 mod supervise;
 mod worker;
 
 pub use context::{PayloadError, RunContext};
 pub use executor::{BoxError, Execution, Executor};
+pub use live::{LIVE_MAX_BYTES, NOTE_MAX_CHARS};
 pub use report::{ERROR_MAX_BYTES, End, OUTPUT_MAX_BYTES, Report};
 pub use worker::{BuildError, SLOTS_MAX, Status, Summary, Worker, WorkerBuilder};

@@ -158,6 +158,14 @@ impl Link {
         })
     }
 
+    /// True while the connection takes more than it is sure to need: what can be left out is sent only then.
+    pub(crate) fn has_room(&self) -> bool {
+        match &self.state {
+            State::Up(connection) => connection.outbound.capacity() > connection.outbound.max_capacity() / 2,
+            State::Down { .. } | State::Dialling(_) => false,
+        }
+    }
+
     /// The connection has proved good: the next backoff is short again.
     pub(crate) const fn proved(&mut self) {
         self.backoff = BACKOFF_MIN;

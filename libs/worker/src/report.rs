@@ -68,6 +68,14 @@ impl Report {
         self
     }
 
+    /// With what the work has logged, when it reports no output of its own.
+    pub(crate) fn with_logged(self, logged: (Vec<u8>, bool)) -> Self {
+        if self.output.is_empty() && !logged.0.is_empty() {
+            return self.with_output(logged.0, logged.1);
+        }
+        self
+    }
+
     /// How the work ended.
     pub const fn end(&self) -> End {
         self.end

@@ -32,6 +32,7 @@ pub(crate) async fn supervise(
 ) -> Ended {
     let attempt = run.identity();
     let grace = run.kill_grace() + GRACE_SLACK;
+    let logged = run.clone();
     let execution = async move { executor.execute(run).await };
     let mut work = AbortOnDropHandle::new(tokio::spawn(execution));
     let grace_over = async {
@@ -48,6 +49,7 @@ pub(crate) async fn supervise(
             Report::failed(format!("it had not stopped after {grace:?} and was dropped"))
         }
     };
+    let report = report.with_logged(logged.live().output());
     Ended { attempt, report, stopped: stop.is_cancelled() }
 }
 

@@ -1,5 +1,6 @@
 //! Putting a worker together, and running it.
 
+use crate::ask::Asker;
 use crate::context::RunContext;
 use crate::executor::{BoxError, Executor, Handlers};
 use crate::keeper::{Identity, Keeper};
@@ -25,6 +26,7 @@ pub struct Worker {
     executor: Arc<dyn Executor>,
     dispatchers: Vec<Endpoint>,
     authorization: MetadataValue<Ascii>,
+    tls_ca: Option<Vec<u8>>,
     drain: Duration,
     status: watch::Sender<Status>,
 }
@@ -134,8 +136,9 @@ impl Worker {
     /// that can't be reached, or refuse the token, are tried again for as long as it takes.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> Summary {
         let capacity = CAPACITY_MIN + 4 * self.identity.slots;
+        let asker = Asker::new(self.authorization.clone(), self.tls_ca);
         let link = Link::new(self.dispatchers, self.authorization, capacity);
-        Keeper::new(self.identity, self.executor, link, self.drain, self.status).run(shutdown).await
+        Keeper::new(self.identity, self.executor, link, asker, self.drain, self.status).run(shutdown).await
     }
 }
 
@@ -254,18 +257,21 @@ impl WorkerBuilder {
         }
         let tls_ca = self.tls_ca.as_deref();
         let dispatchers = self.dispatchers.iter().map(|address| endpoint(address, tls_ca));
+        let dispatchers = dispatchers.collect::<Result<_, _>>()?;
         Ok(Worker {
             identity: self.identity,
             executor: Arc::new(self.handlers),
-            dispatchers: dispatchers.collect::<Result<_, _>>()?,
+            dispatchers,
             authorization: authorization(&self.token)?,
+            tls_ca: self.tls_ca,
             drain: self.drain,
             status: watch::Sender::new(Status::default()),
         })
     }
 }
 
-fn endpoint(address: &str, tls_ca: Option<&[u8]>) -> Result<Endpoint, BuildError> {
+/// How a dispatcher at `address` is reached.
+pub(crate) fn endpoint(address: &str, tls_ca: Option<&[u8]>) -> Result<Endpoint, BuildError> {
     let wrong = |source| BuildError::Address { address: address.to_owned(), source };
     let endpoint = Endpoint::from_shared(address.to_owned()).map_err(|error| wrong(Some(error)))?;
     let endpoint = match (endpoint.uri().scheme_str(), endpoint.uri().host(), tls_ca) {

@@ -40,7 +40,8 @@ pub async fn authenticate(shared: &Shared, metadata: &MetadataMap) -> Result<Opt
     }
 }
 
-fn bearer(metadata: &MetadataMap) -> Option<&str> {
+/// The secret of a request's `Bearer` token.
+pub fn bearer(metadata: &MetadataMap) -> Option<&str> {
     let (scheme, secret) = metadata.get("authorization")?.to_str().ok()?.split_once(' ')?;
     let secret = secret.trim();
     (scheme.eq_ignore_ascii_case("bearer") && !secret.is_empty()).then_some(secret)

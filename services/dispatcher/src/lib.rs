@@ -10,18 +10,21 @@ mod cancel;
 mod claim;
 mod conclude;
 mod config;
+mod contact;
 mod definitions;
 mod epoch;
 mod finish;
 mod message;
 mod metrics;
 mod park;
+mod peers;
 mod reap;
 mod reconcile;
 mod renew;
 mod roster;
 mod session;
 mod shared;
+mod standing;
 mod sweep;
 #[cfg(test)]
 mod testing;
@@ -122,7 +125,8 @@ pub async fn run(context: Context<DispatcherConfig>) -> Result<(), DispatcherErr
     ready.met();
     renew::renew(&shared, &own).await.map_err(DispatcherError::Store)?;
     database.met();
-    let member = election::register(&etcd, &member(&own)).map_err(DispatcherError::Election)?;
+    let presence = member(&own);
+    let member = Arc::new(election::register(&etcd, &presence).map_err(DispatcherError::Election)?);
     tracing::info!(dispatcher = %own.id, address, "Taking workers in");
 
     let stop = Stop::default();
@@ -131,7 +135,15 @@ pub async fn run(context: Context<DispatcherConfig>) -> Result<(), DispatcherErr
         let stop = stop.reports.clone();
         async move { finish::run(&shared, reports, stop).await }
     });
-    let loops = start_loops(&context, &shared, &etcd, own, database, &stop);
+    let mut loops = start_loops(&context, &shared, &etcd, own, database, &stop);
+    let (of, beating, until) =
+        (shared.clone(), context.health.watch("peers", STUCK_LIMIT), stop.rest.clone());
+    let (etcd, handle) = (etcd.clone(), member.clone());
+    loops.spawn(async move { peers::run(&of, etcd, presence, &handle, beating, until).await });
+    let (of, beating, until) =
+        (shared.clone(), context.health.watch("watch", STUCK_LIMIT), stop.claims.clone());
+    let registration = member.registration();
+    loops.spawn(async move { renew::watch(&of, registration, beating, until).await });
     let serving = serve(&context, &shared, listener, stop.serving.clone())?;
     context.publish(serde_json::json!({ "http": http, "grpc": address }))?;
 
@@ -144,7 +156,9 @@ pub async fn run(context: Context<DispatcherConfig>) -> Result<(), DispatcherErr
     context.health.drain();
     let drain = Drain::within(context.common.drain());
     drain_all(&shared, &drain, &stop, tasks).await;
-    member.leave().await;
+    if let Some(member) = Arc::into_inner(member) {
+        member.leave().await;
+    }
     store.close();
     Ok(())
 }
@@ -246,8 +260,8 @@ fn start_loops(
     loops.spawn(async move { claim::run(&of, beating, until).await });
     let (of, beating, until) = (shared.clone(), beat("renew"), stop.rest.clone());
     loops.spawn(async move { renew::run(&of, own, beating, database, until).await });
-    let (of, beating, until) = (shared.clone(), beat("watch"), stop.claims.clone());
-    loops.spawn(async move { renew::watch(&of, beating, until).await });
+    let (of, beating, until) = (shared.clone(), beat("tokens"), stop.rest.clone());
+    loops.spawn(async move { standing::run(&of, beating, until).await });
     let (of, beating, until) = (shared.clone(), beat("pulse"), stop.claims.clone());
     loops.spawn(async move { renew::pulse(&of, beating, until).await });
     let (of, beating, until) = (shared.clone(), beat("reconcile"), stop.claims.clone());
@@ -324,5 +338,6 @@ fn member(own: &Dispatcher) -> Member {
         uuid: own.id.0,
         pid: std::process::id(),
         http: own.address.clone(),
+        database: Some(true),
     }
 }

@@ -1,10 +1,11 @@
 //! Messages to workers.
 
 use crate::config::Terms;
+use crate::peers::Peer;
 use rpc::convert::run::{AttemptRef, write_ref};
 use rpc::convert::{time, work};
 use rpc::v1::{self, ToWorker, completion_ack::Answer, to_worker::Message};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use store::run_lease::assignment::Assignment;
 
 /// Names the attempt that a lease stands for.
@@ -52,10 +53,23 @@ pub fn cancel(attempt: &AttemptRef, reason: &str) -> ToWorker {
     wrap(Message::Cancel(v1::Cancel { run: Some(write_ref(attempt)), reason: reason.to_owned() }))
 }
 
-/// The answer to a heartbeat.
-pub fn heartbeat_ack(sequence: i64, renewal_age: Duration) -> ToWorker {
-    let renewal_age = Some(time::duration(renewal_age));
-    wrap(Message::HeartbeatAck(v1::HeartbeatAck { sequence, renewal_age }))
+/// The answer to a heartbeat; with the list of dispatchers and when it was asked for, if the worker may need it.
+pub fn heartbeat_ack(
+    sequence: i64,
+    renewal_age: Duration,
+    without_database: bool,
+    list: Option<(Instant, &[Peer])>,
+    now: Instant,
+) -> ToWorker {
+    let dispatcher =
+        |peer: &Peer| v1::DispatcherRef { id: peer.id.to_string(), address: peer.address.clone() };
+    wrap(Message::HeartbeatAck(v1::HeartbeatAck {
+        sequence,
+        renewal_age: Some(time::duration(renewal_age)),
+        without_database,
+        dispatchers: list.iter().flat_map(|(_, peers)| peers.iter().map(dispatcher)).collect(),
+        list_age: list.map(|(asked, _)| time::duration(now.saturating_duration_since(asked))),
+    }))
 }
 
 /// Connect elsewhere.

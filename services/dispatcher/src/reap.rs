@@ -4,23 +4,27 @@
 //! again under its lock: a worker that resumed meanwhile keeps its runs. Who is gone is decided by the callers.
 
 use crate::conclude;
-use crate::shared::Shared;
+use crate::shared::{Reaping, Shared};
 use model::attempt::Outcome;
 use std::collections::BTreeSet;
+use std::time::Duration;
 use store::worker_session::{self, Seen};
 use store::{StoreError, catch_up, run_end, run_lease};
 
 /// Sessions that one transaction ends at most.
 const BATCH_MAX: usize = 50;
+/// How long ago it may have been decided that a worker is gone.
+const DECISION_AGE_MAX: Duration = Duration::from_secs(3);
 
-/// Gives the runs of dead workers on; how many of the sessions were still as they were seen.
+/// Gives the runs of dead workers on; how many of the sessions were still as they were seen. Those that it does not come
+/// to while `leave` is fresh are left for the next look.
 ///
 /// # Errors
 /// [`StoreError`]; the batches before it are committed.
-pub async fn reap(shared: &Shared, seen: &[Seen]) -> Result<usize, StoreError> {
+pub async fn reap(shared: &Shared, seen: &[Seen], leave: &Reaping<'_>) -> Result<usize, StoreError> {
     let mut reaped = 0;
     for batch in seen.chunks(BATCH_MAX) {
-        reaped += end(shared, batch, Outcome::Lost).await?;
+        reaped += end(shared, batch, Outcome::Lost, Some(leave)).await?;
     }
     shared.metrics.reaped(reaped);
     Ok(reaped)
@@ -31,10 +35,15 @@ pub async fn reap(shared: &Shared, seen: &[Seen]) -> Result<usize, StoreError> {
 /// # Errors
 /// [`StoreError`].
 pub async fn leave(shared: &Shared, seen: Seen) -> Result<(), StoreError> {
-    end(shared, &[seen], Outcome::Undelivered).await.map(drop)
+    end(shared, &[seen], Outcome::Undelivered, None).await.map(drop)
 }
 
-async fn end(shared: &Shared, seen: &[Seen], outcome: Outcome) -> Result<usize, StoreError> {
+async fn end(
+    shared: &Shared,
+    seen: &[Seen],
+    outcome: Outcome,
+    leave: Option<&Reaping<'_>>,
+) -> Result<usize, StoreError> {
     let mut client = shared.store.client("end sessions").await?;
     let tx = client.begin("end sessions").await?;
     let sessions: Vec<_> = seen.iter().map(|seen| seen.session).collect();
@@ -56,6 +65,11 @@ async fn end(shared: &Shared, seen: &[Seen], outcome: Outcome) -> Result<usize, 
     let (ends, retries) = conclude::parted(&conclusions);
     let written: BTreeSet<_> =
         run_end::end(&tx, &ends).await?.into_iter().chain(run_lease::retry(&tx, &retries).await?).collect();
+    if leave.is_some_and(|leave| leave.age() > DECISION_AGE_MAX) {
+        // We, or the database, stood still since it was decided: they may live by now.
+        tracing::warn!(sessions = seen.len(), "Gave nobody on: it took too long since the look");
+        return Ok(0);
+    }
     tx.commit().await?;
 
     for conclusion in &conclusions {

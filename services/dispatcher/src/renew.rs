@@ -3,10 +3,13 @@
 //!
 //! Invariant: nobody is missed for a reason of ours. A loop that stood still grants every worker a full lease first;
 //! time without the database counts for nobody; a counter must stand still for a full lease of our own monotonic time,
-//! all of it in contact with the database.
+//! all of it in contact with the database. Nor is anybody whose worker may rely on a list that we are not in: whoever
+//! is not in etcd for long enough gives on nobody of another dispatcher.
 
+use crate::peers::LIST_AGE_MAX;
 use crate::reap;
 use crate::shared::Shared;
+use election::Registration;
 use model::ids::DispatcherId;
 use service::health::{Beat, Condition};
 use std::collections::HashMap;
@@ -18,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 /// Between two renewals.
 const EVERY: Duration = Duration::from_secs(1);
 /// A renewal that takes longer has failed.
-const RENEW_LIMIT: Duration = Duration::from_secs(3);
+const RENEW_LIMIT: Duration = Duration::from_secs(2);
 /// Between two looks for silent workers.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// A loop that turns this much late stood still.
@@ -31,12 +34,13 @@ const STOOD_STILL: Duration = Duration::from_secs(1);
 pub async fn renew(shared: &Shared, own: &Dispatcher) -> Result<(), StoreError> {
     let asked = Instant::now();
     dispatcher::renew(&shared.store, own).await?;
-    shared.renewed(asked);
+    shared.contact().renewed(asked, Instant::now());
     Ok(())
 }
 
 /// Renews until `stop`.
 pub async fn run(shared: &Shared, own: Dispatcher, beat: Beat, database: Condition, stop: CancellationToken) {
+    let mut met = true;
     let mut ticks = tokio::time::interval(EVERY);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
@@ -47,13 +51,19 @@ pub async fn run(shared: &Shared, own: Dispatcher, beat: Beat, database: Conditi
         }
         let problem = match tokio::time::timeout(RENEW_LIMIT, renew(shared, &own)).await {
             Ok(Ok(())) => {
+                if !std::mem::replace(&mut met, true) {
+                    shared.contact_changed.notify_one();
+                }
                 database.met();
                 continue;
             }
             Ok(Err(error)) => service::runtime::chain(&error),
             Err(_) => format!("no answer within {RENEW_LIMIT:?}"),
         };
-        shared.out_of_contact();
+        met = false;
+        if shared.contact().lost() {
+            shared.contact_changed.notify_one();
+        }
         shared.metrics.failed("renew");
         tracing::warn!(error = problem, "Could not renew the dispatcher's row: nobody is given up meanwhile");
         database.unmet(problem);
@@ -84,29 +94,29 @@ fn stood_still(shared: &Shared) -> u64 {
 }
 
 /// Looks for the dead until `stop`.
-pub async fn watch(shared: &Shared, beat: Beat, stop: CancellationToken) {
+pub async fn watch(shared: &Shared, registration: Registration, beat: Beat, stop: CancellationToken) {
     let mut watch = Watch::default();
-    let (mut stood, mut looked) = (0, None::<Instant>);
+    let (mut seen, mut looked) = ((0, None), None::<Instant>);
     while tokio::time::timeout(LOOK_EVERY, stop.cancelled()).await.is_err() {
         beat.beat();
         // Looked at here too: after a freeze this loop may turn before the pulse does.
-        let (times, contact) = (stood_still(shared), shared.in_contact_since());
-        if times != stood || contact.is_none() {
+        let now_seen = (stood_still(shared), shared.contact().since());
+        // A contact may have ended and begun again since the last look.
+        if std::mem::replace(&mut seen, now_seen) != now_seen {
             watch = Watch::default();
-            stood = times;
         }
-        let Some(since) = contact else { continue };
+        let Some(since) = now_seen.1 else { continue };
         let now = Instant::now();
         let result = async {
             if now.duration_since(since) >= shared.terms.lease {
                 let silent = shared.roster().silent(shared.id, shared.terms.lease, now);
-                if !silent.is_empty() {
-                    reap::reap(shared, &silent).await?;
+                if let (false, Some(leave)) = (silent.is_empty(), shared.reaping(since)) {
+                    reap::reap(shared, &silent, &leave).await?;
                 }
             }
             if looked.is_none_or(|looked| now.duration_since(looked) >= EVERY) {
                 looked = Some(now);
-                look_at_others(shared, &mut watch).await?;
+                look_at_others(shared, &mut watch, since, &registration).await?;
             }
             Ok::<_, StoreError>(())
         };
@@ -119,15 +129,31 @@ pub async fn watch(shared: &Shared, beat: Beat, stop: CancellationToken) {
     beat.done();
 }
 
-async fn look_at_others(shared: &Shared, watch: &mut Watch) -> Result<(), StoreError> {
+async fn look_at_others(
+    shared: &Shared,
+    watch: &mut Watch,
+    since: Instant,
+    registration: &Registration,
+) -> Result<(), StoreError> {
     let asked = Instant::now();
     let counters = dispatcher::others(&shared.store, shared.id).await?;
     for dead in watch.observe(&counters, asked, Instant::now(), shared.terms.lease) {
+        if !is_listed(registration.since(), Instant::now(), shared.terms.lease) {
+            tracing::debug!(dispatcher = %dead, "A dispatcher seems dead: not in etcd for long enough to give on its runs");
+            continue;
+        }
+        let Some(leave) = shared.reaping(since) else { return Ok(()) };
         let sessions = worker_session::of_dispatcher(&shared.store, dead).await?;
-        let reaped = reap::reap(shared, &sessions).await?;
+        let reaped = reap::reap(shared, &sessions, &leave).await?;
         tracing::warn!(dispatcher = %dead, sessions = reaped, "A dispatcher is dead: gave on the runs of its workers");
     }
     Ok(())
+}
+
+/// True when every list that a worker may still rely on has us: it asks by a list of [`LIST_AGE_MAX`] at most, and has
+/// stopped a lease after it asked.
+fn is_listed(registered: Option<Instant>, now: Instant, lease: Duration) -> bool {
+    registered.is_some_and(|since| now.saturating_duration_since(since) >= lease + LIST_AGE_MAX)
 }
 
 /// What this process itself has seen of the others' counters.
@@ -185,5 +211,13 @@ mod tests {
         assert_eq!(before.observe(&[(id, 7)], start, start, LEASE), []);
         let mut after = Watch::default();
         assert_eq!(after.observe(&[(id, 7)], later, later, LEASE), []);
+    }
+    #[test]
+    fn whoever_is_in_no_list_that_may_be_relied_on_gives_nobody_on() {
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        assert!(!is_listed(None, at(60), LEASE));
+        assert!(!is_listed(Some(start), at(21), LEASE));
+        assert!(is_listed(Some(start), at(22), LEASE));
     }
 }

@@ -5,10 +5,10 @@
 
 use crate::attach::{self, Connected};
 use crate::finish::{Event, Report};
-use crate::message;
 use crate::reap;
 use crate::roster::{Heard, Link, Said};
 use crate::shared::Shared;
+use crate::standing;
 use model::run::Reason;
 use rpc::convert::run::{outcome, read_ref};
 use rpc::v1::worker_service_server::WorkerService;
@@ -60,6 +60,13 @@ impl WorkerService for Sessions {
         let connection = Connection { shared: self.shared.clone(), connected, link };
         tokio::spawn(connection.serve(inbound));
         Ok(Response::new(ReceiverStream::new(outbound)))
+    }
+
+    async fn standing(
+        &self,
+        request: Request<v1::StandingRequest>,
+    ) -> Result<Response<v1::StandingResponse>, Status> {
+        Ok(Response::new(standing::answer(&self.shared, request.metadata()).await?))
     }
 }
 
@@ -122,6 +129,7 @@ impl Connection {
                     return ControlFlow::Break(());
                 }
             },
+            Message::Live(_) => {}
             Message::Drain(_) => self.shared.roster().drain(session, connection),
             Message::Goodbye(_) => {
                 let seen = Seen { session, dispatcher: self.shared.id, connection };
@@ -152,7 +160,7 @@ impl Connection {
         if heard == Heard::Missing {
             self.shared.reconcile.notify_one();
         }
-        self.link.send(message::heartbeat_ack(heartbeat.sequence, self.shared.renewal_age(now)));
+        self.link.send(standing::acknowledge(&self.shared, heartbeat.sequence, now));
         ControlFlow::Continue(())
     }
 

@@ -1,10 +1,13 @@
 //! What the loops of one dispatcher share.
 
 use crate::config::{DispatcherConfig, Terms};
+use crate::contact::Contact;
 use crate::definitions::Definitions;
 use crate::finish::Report;
 use crate::metrics::Metrics;
+use crate::peers::Peers;
 use crate::roster::Roster;
+use crate::standing::Known;
 use model::ids::DispatcherId;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -39,8 +42,13 @@ pub struct Shared {
     pub reconcile: Notify,
     /// The claim was refused because of the database's identity.
     pub identity: Notify,
+    /// The database has come or gone.
+    pub contact_changed: Notify,
+    /// Tokens that may ask while it is gone.
+    pub known: Known,
     roster: Mutex<Roster>,
-    renewals: Mutex<Renewals>,
+    contact: Mutex<Contact>,
+    peers: Mutex<Peers>,
     pulse: Mutex<(Instant, u64)>,
     epoch_ready: AtomicBool,
     draining: AtomicBool,
@@ -62,8 +70,11 @@ impl Shared {
             slots: Notify::new(),
             reconcile: Notify::new(),
             identity: Notify::new(),
+            contact_changed: Notify::new(),
+            known: Known::default(),
             roster: Mutex::default(),
-            renewals: Mutex::default(),
+            contact: Mutex::default(),
+            peers: Mutex::default(),
             pulse: Mutex::new((Instant::now(), 0)),
             epoch_ready: AtomicBool::new(false),
             draining: AtomicBool::new(false),
@@ -75,26 +86,19 @@ impl Shared {
         self.roster.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A renewal has committed that was sent at `asked`.
-    pub fn renewed(&self, asked: Instant) {
-        let mut renewals = self.renewals();
-        renewals.last = Some(asked);
-        renewals.in_contact_since.get_or_insert(asked);
+    /// The contact with the database, locked; never across an await.
+    pub fn contact(&self) -> MutexGuard<'_, Contact> {
+        self.contact.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A renewal has failed.
-    pub fn out_of_contact(&self) {
-        self.renewals().in_contact_since = None;
+    /// Leave to give runs away, for whoever has been in contact since `since`; none when that is over.
+    pub fn reaping(&self, since: Instant) -> Option<Reaping<'_>> {
+        self.contact().begin_reaping(since).then(|| Reaping { shared: self, begun: Instant::now() })
     }
 
-    /// Since when every renewal has committed; none while the last one failed.
-    pub fn in_contact_since(&self) -> Option<Instant> {
-        self.renewals().in_contact_since
-    }
-
-    /// How long ago the last committed renewal was sent; for ever when there was none.
-    pub fn renewal_age(&self, now: Instant) -> Duration {
-        self.renewals().last.map_or(Duration::from_secs(86_400), |asked| now.saturating_duration_since(asked))
+    /// The other dispatchers, locked; never across an await.
+    pub fn peers(&self) -> MutexGuard<'_, Peers> {
+        self.peers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// This process turns. The gap since the last pulse, if it is `limit` or longer, and how many such gaps there were.
@@ -105,10 +109,6 @@ impl Shared {
         *last = now;
         *gaps += u64::from(gap.is_some());
         (gap, *gaps)
-    }
-
-    fn renewals(&self) -> MutexGuard<'_, Renewals> {
-        self.renewals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether the epoch fits the database, as far as we know.
@@ -137,11 +137,21 @@ impl Shared {
     }
 }
 
-/// What is known of our own renewals.
-#[derive(Debug, Default)]
-struct Renewals {
-    /// When the last committed one was sent.
-    last: Option<Instant>,
-    /// When the first of an unbroken row of committed ones was sent.
-    in_contact_since: Option<Instant>,
+/// Leave to give runs away; while it is held, nobody is told that we are without the database.
+pub struct Reaping<'a> {
+    shared: &'a Shared,
+    begun: Instant,
+}
+
+impl Reaping<'_> {
+    /// How long ago it was decided who is gone.
+    pub fn age(&self) -> Duration {
+        self.begun.elapsed()
+    }
+}
+
+impl Drop for Reaping<'_> {
+    fn drop(&mut self) {
+        self.shared.contact().end_reaping();
+    }
 }

@@ -13,6 +13,7 @@ use rpc::v1::run_service_server::RunService;
 use store::history::{self, PastAttempt, Run};
 use store::job::Stored;
 use store::{Store, Transaction};
+use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
 /// After every occurrence: schedules end with the year 2199. (PostgreSQL and chrono disagree about their own maxima.)
@@ -48,6 +49,15 @@ impl RunService for Registry {
         let caller = Caller::of(&request, Role::Editor)?.clone();
         let key = idempotency::key(&request)?;
         Ok(Response::new(rerun::rerun(&self.store, &caller, &request.into_inner(), key).await?))
+    }
+
+    type WatchOutputStream = ReceiverStream<Result<v1::WatchOutputResponse, Status>>;
+
+    async fn watch_output(
+        &self,
+        _: Request<v1::WatchOutputRequest>,
+    ) -> Result<Response<Self::WatchOutputStream>, Status> {
+        Err(Status::unimplemented("not served yet"))
     }
 }
 

@@ -172,5 +172,6 @@ fn member(candidate: &Candidate) -> Member {
         uuid: candidate.uuid,
         pid: candidate.pid,
         http: candidate.http.clone(),
+        database: None,
     }
 }

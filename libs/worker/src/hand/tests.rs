@@ -6,6 +6,7 @@ use chrono::DateTime;
 use model::ids::{JobId, RunKey};
 use model::token::Token;
 use rpc::v1::completed::Outcome;
+use std::time::Duration;
 
 const MAX_RUNTIME: Duration = Duration::from_secs(60);
 
@@ -42,10 +43,15 @@ fn give(hand: &mut Hand, number: i64, attempt: Attempt, second: u64) -> Vec<Acti
     hand.assigned(number, assignment(attempt), Moment::at(second))
 }
 
+/// From a dispatcher that has just renewed.
+fn fresh() -> Renewal {
+    Renewal { age: Some(Duration::ZERO), peers: None }
+}
+
 /// A heartbeat at `second`, answered at once.
 fn renew(hand: &mut Hand, second: u64) -> Vec<Action> {
     let (heartbeat, mut actions) = hand.heartbeat(Moment::at(second));
-    actions.extend(hand.renewed(heartbeat.sequence, Some(Duration::ZERO), Moment::at(second)));
+    actions.extend(hand.renewed(heartbeat.sequence, fresh(), Moment::at(second)));
     actions
 }
 
@@ -248,4 +254,23 @@ fn unknown_attempts_change_nothing() {
     assert_eq!(hand.ended(stranger, Report::succeeded(), false, Moment::at(100)), []);
     hand.acknowledged(stranger);
     assert!(hand.is_empty());
+}
+
+#[test]
+fn nobody_is_asked_for_the_sake_of_nothing() {
+    let mut hand = hand(1);
+    let without = || {
+        let peers = vec![crate::lease::Peer { id: "d".into(), address: "http://d".into() }];
+        let peers = Some(crate::lease::PeerList { peers, age: Duration::ZERO });
+        Renewal { age: Some(Duration::ZERO), peers }
+    };
+    let (heartbeat, _) = hand.heartbeat(Moment::at(101));
+    hand.renewed(heartbeat.sequence, without(), Moment::at(101));
+    assert_eq!(hand.question(Moment::at(102)), None, "nothing runs");
+    give(&mut hand, 1, attempt(1, 1), 102);
+    let question = hand.question(Moment::at(103)).expect("something runs");
+    assert!(hand.vouched(question.asked, &[Answer::Without], Moment::at(104)));
+    assert_eq!(hand.passed(Moment::at(111)), []);
+    assert_eq!(hand.wakes_at(), Some(Moment::at(112)));
+    assert_eq!(hand.passed(Moment::at(112)).len(), 1, "nobody has said so since 103");
 }

@@ -4,6 +4,7 @@
 
 use rpc::v1::worker_service_server::{WorkerService, WorkerServiceServer};
 use rpc::v1::{self, completed::Outcome, from_worker, to_worker};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
@@ -17,6 +18,8 @@ pub const LIMIT: Duration = Duration::from_secs(20);
 /// Listens for workers.
 pub struct FakeDispatcher {
     pub address: String,
+    /// What it says of itself; nothing at first.
+    pub standing: Arc<Mutex<Option<v1::StandingResponse>>>,
     sessions: mpsc::Receiver<Session>,
     server: JoinHandle<()>,
 }
@@ -44,7 +47,10 @@ pub struct Terms {
 /// Fast enough for a test, slow enough for a loaded machine.
 pub const TERMS: Terms = Terms { heartbeat_ms: 200, self_deadline_ms: 3_000, kill_grace_ms: 500 };
 
-struct Service(mpsc::Sender<Session>);
+struct Service {
+    sessions: mpsc::Sender<Session>,
+    standing: Arc<Mutex<Option<v1::StandingResponse>>>,
+}
 
 #[tonic::async_trait]
 impl WorkerService for Service {
@@ -64,8 +70,19 @@ impl WorkerService for Service {
         let (to_worker, messages) = mpsc::channel(64);
         let session =
             Session { authorization, hello, answers: true, heartbeat: None, to_worker, from_worker };
-        self.0.send(session).await.map_err(|_| Status::unavailable("the test is over"))?;
+        self.sessions.send(session).await.map_err(|_| Status::unavailable("the test is over"))?;
         Ok(Response::new(ReceiverStream::new(messages)))
+    }
+
+    async fn standing(
+        &self,
+        request: Request<v1::StandingRequest>,
+    ) -> Result<Response<v1::StandingResponse>, Status> {
+        if !request.metadata().contains_key("authorization") {
+            return Err(Status::unauthenticated("no token"));
+        }
+        let standing = self.standing.lock().unwrap().clone();
+        standing.map(Response::new).ok_or_else(|| Status::unavailable("says nothing"))
     }
 }
 
@@ -74,11 +91,13 @@ impl FakeDispatcher {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
         let (sender, sessions) = mpsc::channel(16);
+        let standing = Arc::new(Mutex::new(None));
+        let service = Service { sessions: sender, standing: Arc::clone(&standing) };
         let serving = tonic::transport::Server::builder()
-            .add_service(WorkerServiceServer::new(Service(sender)))
+            .add_service(WorkerServiceServer::new(service))
             .serve_with_incoming(TcpListenerStream::new(listener));
         let server = tokio::spawn(async move { serving.await.unwrap() });
-        Self { address, sessions, server }
+        Self { address, standing, sessions, server }
     }
 
     /// The next connection, after its Hello.
@@ -149,7 +168,29 @@ impl Session {
     pub async fn answer(&self, heartbeat: &v1::Heartbeat, renewal_age: Duration) {
         let sequence = heartbeat.sequence;
         let renewal_age = Some(renewal_age.try_into().unwrap());
-        self.send(to_worker::Message::HeartbeatAck(v1::HeartbeatAck { sequence, renewal_age })).await;
+        let ack = v1::HeartbeatAck { sequence, renewal_age, ..v1::HeartbeatAck::default() };
+        self.send(to_worker::Message::HeartbeatAck(ack)).await;
+    }
+
+    /// As a dispatcher without the database, which knows these.
+    pub async fn answer_without(
+        &self,
+        heartbeat: &v1::Heartbeat,
+        renewal_age: Duration,
+        dispatchers: &[(&str, &FakeDispatcher)],
+    ) {
+        let dispatcher = |(id, fake): &(&str, &FakeDispatcher)| v1::DispatcherRef {
+            id: (*id).to_owned(),
+            address: fake.address.clone(),
+        };
+        self.send(to_worker::Message::HeartbeatAck(v1::HeartbeatAck {
+            sequence: heartbeat.sequence,
+            renewal_age: Some(renewal_age.try_into().unwrap()),
+            without_database: true,
+            dispatchers: dispatchers.iter().map(dispatcher).collect(),
+            list_age: Some(prost_types::Duration::default()),
+        }))
+        .await;
     }
 
     /// The next message; None when the worker has closed its side.
