@@ -1,9 +1,10 @@
 //! Creating, changing, pausing and deleting jobs: definition, revision, both cursors, and the planned runs that a change
 //! takes back, in the caller's transaction.
 //!
-//! Invariants: the cursors are locked before anything is read, so that nothing is planned meanwhile, and the moment
-//! of the change is taken after the locks are held; a run leaves the ledger only when its queue row came back from a
-//! delete, for a claim that was faster owns it; a cursor never jumps over an instant that was not planned.
+//! Invariants: the cursors are locked before anything is read, so that nothing is planned meanwhile; the moment of the
+//! change is taken after the queued rows are locked, so that no claim takes a run of a later instant, however long the
+//! change goes on; a run leaves the ledger only when its queue row came back from a delete, for a claim that was faster
+//! owns it; a cursor never jumps over an instant that was not planned.
 //!
 //! What it does not do: decide what differs and which instant comes first. The caller does, between [`lock`] and
 //! [`change`].
@@ -35,11 +36,27 @@ pub struct Locked {
     pub jobs: Vec<Stored>,
 }
 
-/// Locks the jobs, waits for whoever plans, judges or changes them, then looks at clock and definitions.
+/// Locks the jobs with their queued runs, waits for whoever plans, judges, changes or claims them, then looks at clock and
+/// definitions.
 ///
 /// # Errors
 /// [`StoreError::Database`]; a lock that could not be had in time is worth a later try.
 pub async fn lock(tx: &Transaction<'_>, jobs: &[JobId]) -> Result<Locked, StoreError> {
+    let stored = lock_jobs(tx, jobs).await?;
+    tx.query(sql!("job_change/lock_queue.sql"), &[&uuids(jobs)]).await?;
+    Ok(Locked { at: now(tx).await?, jobs: stored })
+}
+
+/// The same for whoever takes nothing back: what is queued is handed out meanwhile.
+///
+/// # Errors
+/// As [`lock`].
+pub async fn lock_unqueued(tx: &Transaction<'_>, jobs: &[JobId]) -> Result<Locked, StoreError> {
+    let stored = lock_jobs(tx, jobs).await?;
+    Ok(Locked { at: now(tx).await?, jobs: stored })
+}
+
+async fn lock_jobs(tx: &Transaction<'_>, jobs: &[JobId]) -> Result<Vec<Stored>, StoreError> {
     let jobs = uuids(jobs);
     let cursors = tx.prepare(sql!("job_change/lock_cursors.sql")).await?;
     let watch_cursors = tx.prepare(sql!("job_change/lock_watch_cursors.sql")).await?;
@@ -55,8 +72,7 @@ pub async fn lock(tx: &Transaction<'_>, jobs: &[JobId]) -> Result<Locked, StoreE
         tx.query_prepared(&read, &[&jobs]),
     )
     .await?;
-    let at = now(tx).await?;
-    Ok(Locked { at, jobs: rows.iter().map(job::read).collect::<Result<_, _>>()? })
+    rows.iter().map(job::read).collect()
 }
 
 /// The cell's clock, after the locks of the transaction's earlier statements.

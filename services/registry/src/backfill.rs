@@ -55,7 +55,7 @@ struct Range {
 /// Locks the job and finds the occurrences. Nothing is planned for the job until the transaction ends.
 async fn look(tx: &Transaction<'_>, found: &Stored, asked: &Asked) -> Result<Range, Failure> {
     let floor = ledger_floor::hold(tx).await?;
-    let locked = job_change::lock(tx, &[found.id]).await?;
+    let locked = job_change::lock_unqueued(tx, &[found.id]).await?;
     let job = jobs::still_there(locked.jobs, found)?;
     jobs::not_paused(&job)?;
     asked.check(locked.at, floor).map_err(Failure::Invalid)?;

@@ -3,7 +3,7 @@
 use crate::bench::Bench;
 use chrono::{DateTime, Utc};
 use model::ids::TenantId;
-use store::{StoreError, job};
+use store::{StoreError, job, job_change};
 
 /// A paused job with a row of every kind that can wait.
 async fn with_everything() -> Bench {
@@ -181,6 +181,34 @@ async fn a_run_that_a_claim_takes_while_the_job_is_paused_goes_on() {
     assert_eq!(paused.unwrap().0.held, 1);
     assert_eq!(bench.held().await, [-10]);
     assert_eq!(bench.end(-20).await.0, "PLANNED");
+}
+
+#[tokio::test]
+async fn the_moment_of_a_pause_is_after_the_claims_that_it_waits_for() {
+    let bench = Bench::create().await;
+    bench.planned(-20, 0, "SCHEDULE").await;
+    let claim = bench.cell.connect().await;
+    claim.batch_execute("BEGIN; DELETE FROM run_queue").await.unwrap();
+    let (paused, claimed) = tokio::join!(bench.pause(""), async {
+        bench.somebody_waits().await;
+        let claimed: DateTime<Utc> = claim.query_one("SELECT esc_now()", &[]).await.unwrap().get(0);
+        claim.batch_execute("COMMIT").await.unwrap();
+        claimed
+    });
+    assert!(paused.unwrap().1 > claimed, "a run that is claimed is no run of the pause");
+}
+
+#[tokio::test]
+async fn no_claim_takes_a_run_between_the_moment_of_a_change_and_its_end() {
+    let bench = Bench::create().await;
+    bench.planned(60, 0, "SCHEDULE").await;
+    let mut client = bench.cell.store.client("test").await.unwrap();
+    let tx = client.begin("test").await.unwrap();
+    let claimable = "SELECT 1 FROM run_queue FOR UPDATE SKIP LOCKED";
+    job_change::lock_unqueued(&tx, &[bench.job]).await.unwrap();
+    assert_eq!(bench.sql.query(claimable, &[]).await.unwrap().len(), 1, "nothing is taken back");
+    job_change::lock(&tx, &[bench.job]).await.unwrap();
+    assert_eq!(bench.sql.query(claimable, &[]).await.unwrap().len(), 0);
 }
 
 #[tokio::test]
