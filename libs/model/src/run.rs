@@ -112,6 +112,8 @@ named! {
         Limit = "LIMIT",
         /// The database could not be reached.
         Database = "DATABASE",
+        /// The job was paused, and the pause is caught up with.
+        Paused = "PAUSED",
         /// Older than what the ledger keeps.
         BeyondRetention = "BEYOND_RETENTION",
         /// Nothing above explains it.

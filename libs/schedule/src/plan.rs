@@ -173,6 +173,21 @@ impl Batch<'_> {
     }
 }
 
+impl<'a> Definition<'a> {
+    /// What planning needs of a stored definition and its schedule; `job_seed` is the job's immutable identity.
+    pub fn of(definition: &model::job::Definition, schedule: &'a Schedule, job_seed: &'a str) -> Self {
+        Self {
+            schedule,
+            misfire: definition.misfire.policy,
+            grace: definition.misfire.grace,
+            catch_up_limit: definition.misfire.catch_up_limit,
+            catch_up_window: definition.misfire.catch_up_window,
+            jitter: definition.jitter,
+            job_seed,
+        }
+    }
+}
+
 impl Definition<'_> {
     /// When the occurrence at `scheduled_for` is due: the same each time it is asked, and before the next one.
     pub fn due_at(&self, scheduled_for: DateTime<Utc>) -> DateTime<Utc> {

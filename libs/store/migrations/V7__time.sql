@@ -12,6 +12,9 @@ ALTER TABLE job_revision
         CHECK (action IN ('CREATED', 'CHANGED', 'DELETED', 'PAUSED', 'RESUMED', 'CALENDAR')),
     ADD CONSTRAINT only_a_resumption_catches_up CHECK (NOT catches_up OR (action = 'RESUMED' AND NOT paused));
 
+-- Why an occurrence of a pause was missed that is caught up with.
+ALTER TYPE misfire_cause ADD VALUE 'PAUSED' BEFORE 'BEYOND_RETENTION';
+
 -- Named sets of dates. A definition names a version, which never changes: what applied at an instant stays known.
 CREATE TABLE calendar (
     tenant_id  uuid NOT NULL REFERENCES tenant,

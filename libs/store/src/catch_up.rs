@@ -136,7 +136,7 @@ pub async fn overflow(tx: &Transaction<'_>, bounds: &[Bounds]) -> Result<Vec<Run
     let jobs: Vec<_> = bounds.iter().map(|bounds| bounds.job_id.0).collect();
     let limits: Vec<_> = bounds.iter().map(|bounds| i64::from(bounds.limit)).collect();
     let since: Vec<_> = bounds.iter().map(|bounds| bounds.since).collect();
-    let (from, through) = (DateTime::<Utc>::UNIX_EPOCH, DateTime::from_timestamp(4_102_444_800, 0));
+    let (from, through) = crate::run::any_time();
     let rows = tx.query(sql!("catch_up/overflow.sql"), &[&jobs, &limits, &since, &from, &through]).await?;
     Ok(rows.iter().map(|row| RunKey::new(JobId(row.get("job_id")), row.get("scheduled_for"))).collect())
 }

@@ -7,6 +7,12 @@ use model::ids::{Generation, RunKey, TenantId};
 use model::policy::OverlapPolicy;
 use model::run::Origin;
 
+/// The widest span of occurrences, for statements whose runs may lie anywhere: schedules name nothing outside of it.
+pub(crate) fn any_time() -> (DateTime<Utc>, DateTime<Utc>) {
+    const END_OF_2199: i64 = 7_258_118_400;
+    (DateTime::UNIX_EPOCH, DateTime::from_timestamp(END_OF_2199, 0).unwrap_or(DateTime::<Utc>::MAX_UTC))
+}
+
 /// A run to be planned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct New<'a> {

@@ -107,7 +107,7 @@ pub async fn end(tx: &Transaction<'_>, ends: &[End]) -> Result<BTreeSet<RunKey>,
 /// [`StoreError::Database`].
 pub async fn release_next(tx: &Transaction<'_>, jobs: &[JobId]) -> Result<Vec<RunKey>, StoreError> {
     let jobs: Vec<_> = jobs.iter().map(|job| job.0).collect();
-    let (from, through) = (DateTime::<Utc>::UNIX_EPOCH, DateTime::from_timestamp(4_102_444_800, 0));
+    let (from, through) = crate::run::any_time();
     let lock = tx.prepare(sql!("catch_up/lock.sql")).await?;
     let release = tx.prepare(sql!("catch_up/release_next.sql")).await?;
     let (_, queued) =

@@ -88,7 +88,7 @@ pub async fn resume(
         );
     }
     let cancelled = run_end::end(tx, &ends).await?;
-    let (from, through) = (DateTime::<Utc>::UNIX_EPOCH, DateTime::from_timestamp(4_102_444_800, 0));
+    let (from, through) = crate::run::any_time();
     let interval_ms = 1_000 / i64::from(job.definition.misfire.catch_up_per_second.max(1));
     let released = tx
         .query(sql!("job_change/release_held.sql"), &[&id, &at, &since, &from, &through, &interval_ms])

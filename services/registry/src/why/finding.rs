@@ -87,7 +87,7 @@ pub fn find<'a>(job: &Stored, record: &'a Record, dates: &DateSets, at: DateTime
         return answer(pause);
     }
     if record.next_fire_at.is_some_and(|next| next <= at) {
-        let due_at = asked(definition, schedule, &job.id.to_string()).due_at(at);
+        let due_at = schedule::Definition::of(definition, schedule, &job.id.to_string()).due_at(at);
         return answer(Finding::ToBePlanned { due_at, overdue: at <= record.now });
     }
     answer(if at < record.floor { Finding::TooOld } else { Finding::Nothing })
@@ -117,18 +117,6 @@ fn pause<'a>(record: &'a Record, within: &'a Revision) -> Option<Finding<'a>> {
         record.revisions.iter().rev().filter(|revision| revision.generation <= within.generation);
     let begun = so_far.find(|revision| revision.action == "PAUSED").unwrap_or(within);
     Some(Finding::Paused { begun, ended })
-}
-
-fn asked<'a>(definition: &'a Definition, schedule: &'a Schedule, seed: &'a str) -> schedule::Definition<'a> {
-    schedule::Definition {
-        schedule,
-        misfire: definition.misfire.policy,
-        grace: definition.misfire.grace,
-        catch_up_limit: definition.misfire.catch_up_limit,
-        catch_up_window: definition.misfire.catch_up_window,
-        jitter: definition.jitter,
-        job_seed: seed,
-    }
 }
 
 #[cfg(test)]

@@ -184,6 +184,7 @@ const fn of_cause(cause: MisfireCause) -> &'static str {
         MisfireCause::NoWorker => "no worker of its queue was connected",
         MisfireCause::Limit => "a limit held it back",
         MisfireCause::Database => "the database could not be reached",
+        MisfireCause::Paused => "the job was paused, and its resumption counts the pause as an outage",
         MisfireCause::BeyondRetention => "it is older than what the ledger keeps",
         MisfireCause::Unknown => "no evidence says why",
     }

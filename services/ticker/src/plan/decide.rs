@@ -128,7 +128,7 @@ impl Walk<'_> {
         if self.deleted() {
             definition.misfire = MisfirePolicy::Skip; // what a deleted job missed is counted, and never runs
         }
-        let known_since = revision.in_force_from;
+        let known = Known { since: revision.in_force_from, paused: revision.paused };
         let from = match self.below_floor(&definition, from) {
             Ok(from) => from,
             Err(cut_at) => return self.cut(Some(cut_at), false),
@@ -140,7 +140,7 @@ impl Walk<'_> {
             schedule::plan(&definition, from, self.moment.at, self.moment.horizon, self.left());
         let settled = reached_now || late.is_some() || !catch_up.is_empty() || !planned.is_empty();
         for missed in missed {
-            self.record(&definition, known_since, missed);
+            self.record(&definition, known, missed);
         }
         let fire =
             |scheduled_for, due_at, how| Fire { scheduled_for, due_at, how, generation: revision.generation };
@@ -156,7 +156,7 @@ impl Walk<'_> {
         {
             let count = u64::try_from(planned.len()).unwrap_or(u64::MAX);
             let missed = Missed { first: first.scheduled_for, last: last.scheduled_for, count };
-            self.record(&definition, known_since, missed);
+            self.record(&definition, known, missed);
             planned.clear();
         }
         for on_time in planned {
@@ -223,10 +223,14 @@ impl Walk<'_> {
     }
 
     /// Records what is missed and does not run, apart by cause.
-    fn record(&mut self, definition: &schedule::Definition<'_>, known_since: DateTime<Utc>, missed: Missed) {
+    fn record(&mut self, definition: &schedule::Definition<'_>, known: Known, missed: Missed) {
         self.decision.occurrences += usize::try_from(missed.count).unwrap_or(usize::MAX);
         let outcome = outcome(definition.misfire);
-        let window = |at| self.window(definition, known_since, at);
+        if known.paused {
+            self.push(Some(missed), MisfireCause::Paused, definition.misfire, outcome);
+            return;
+        }
+        let window = |at| self.window(definition, known.since, at);
         let ((from, first_through), (last_from, through)) = (window(missed.first), window(missed.last));
         let evidence = self.moment.evidence;
         let (first, last) = (evidence.cause(from, first_through), evidence.cause(last_from, through));
@@ -236,7 +240,7 @@ impl Walk<'_> {
         }
         let mut run: Option<(Missed, MisfireCause)> = None;
         for at in definition.schedule.between(missed.first - TimeDelta::seconds(1), missed.last) {
-            let (from, through) = self.window(definition, known_since, at);
+            let (from, through) = self.window(definition, known.since, at);
             let cause = evidence.cause(from, through);
             match &mut run {
                 Some((counted, same)) if *same == cause => {
@@ -286,6 +290,13 @@ impl Walk<'_> {
         let job_id = self.cursor.job_id;
         self.decision.misfires.push(Misfire { job_id, first, last, count, cause, policy, outcome });
     }
+}
+
+/// Since when a definition was known, and whether its job was paused by then.
+#[derive(Debug, Clone, Copy)]
+struct Known {
+    since: DateTime<Utc>,
+    paused: bool,
 }
 
 fn outcome(policy: MisfirePolicy) -> MisfireOutcome {

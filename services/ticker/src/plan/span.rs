@@ -30,15 +30,7 @@ impl<'a> Usable<'a> {
 
     /// As planning and settling ask it.
     pub fn asked(&self) -> schedule::Definition<'_> {
-        schedule::Definition {
-            schedule: &self.schedule,
-            misfire: self.policy(),
-            grace: self.definition.misfire.grace,
-            catch_up_limit: self.definition.misfire.catch_up_limit,
-            catch_up_window: self.definition.misfire.catch_up_window,
-            jitter: self.definition.jitter,
-            job_seed: &self.seed,
-        }
+        schedule::Definition::of(self.definition, &self.schedule, &self.seed)
     }
 
     /// What becomes of its missed occurrences.

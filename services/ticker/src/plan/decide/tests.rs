@@ -332,6 +332,20 @@ fn what_lies_in_a_pause_is_neither_planned_nor_missed_unless_it_was_an_outage() 
 }
 
 #[test]
+fn what_was_missed_in_a_pause_that_is_caught_up_says_so() {
+    let revisions = vec![
+        pause(1, 0, each_second(MisfirePolicy::Skip)),
+        resumption(2, 300, each_second(MisfirePolicy::Skip), true),
+    ];
+    let decision = decide(&cursor(10, revisions), &moment(500));
+    let paused = |misfire: &Misfire| misfire.cause == MisfireCause::Paused;
+    assert!(decision.misfires.iter().all(|misfire| paused(misfire) == (misfire.last <= second(300))));
+    let count: u64 =
+        decision.misfires.iter().filter(|misfire| paused(misfire)).map(|misfire| misfire.count).sum();
+    assert_eq!(count, 291, "from 10 through 300");
+}
+
+#[test]
 fn what_a_pause_missed_follows_the_policy_in_force_then() {
     let revisions = vec![
         revision(1, 0, each_second(MisfirePolicy::Skip)),
