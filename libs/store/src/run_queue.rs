@@ -1,13 +1,14 @@
 //! What waits to be handed out, and the claim that takes it.
 //!
-//! A claim is one pipelined batch in one transaction: hold the sessions, take the rows, draw the tokens, read what
-//! was taken. No parameter depends on an earlier answer, so that locks are held for the statements alone and not for
-//! round trips. What is due but may not start now is moved out of the way by the same statement.
+//! A claim is one pipelined batch in one transaction: choose the tenants and lock those with limits, hold the sessions,
+//! take the rows, draw the tokens, read what was taken. No parameter depends on an earlier answer, so that locks are held
+//! for the statements alone and not for round trips. What is due but may not start now is moved out of the way by the
+//! same statement.
 
 use crate::run_lease::assignment::{self, Assignment};
 use crate::{Store, StoreError, sql};
 use chrono::{DateTime, Utc};
-use futures_util::future::try_join4;
+use futures_util::future::try_join5;
 use model::ids::{ClaimId, DispatcherId, JobId, RunKey, SessionId, TenantId};
 use std::time::Duration;
 use tokio_postgres::Row;
@@ -29,18 +30,33 @@ pub enum Tenants {
     Only(TenantId),
     /// Every tenant's, beginning with the one after this.
     After(TenantId),
+    /// Every tenant's, beginning with this one, which gets what was left of its share: so many runs.
+    Resuming(TenantId, i64),
 }
 
 impl Tenants {
     /// Spans of identities, each after the one and through the other.
     fn spans(self) -> (Vec<Uuid>, Vec<Uuid>) {
         match self {
-            Self::Only(TenantId(tenant)) => {
-                (vec![Uuid::from_u128(tenant.as_u128().saturating_sub(1))], vec![tenant])
-            }
+            Self::Only(TenantId(tenant)) => (vec![before(tenant)], vec![tenant]),
             Self::After(TenantId(cursor)) => (vec![cursor, Uuid::nil()], vec![Uuid::max(), cursor]),
+            Self::Resuming(TenantId(cursor), _) => {
+                (vec![before(cursor), Uuid::nil()], vec![Uuid::max(), before(cursor)])
+            }
         }
     }
+
+    /// The tenant whose share was cut short, and what is left of it.
+    const fn credit(self) -> (Option<Uuid>, Option<i64>) {
+        match self {
+            Self::Resuming(TenantId(tenant), credit) => (Some(tenant), Some(credit)),
+            Self::Only(_) | Self::After(_) => (None, None),
+        }
+    }
+}
+
+const fn before(id: Uuid) -> Uuid {
+    Uuid::from_u128(id.as_u128().saturating_sub(1))
 }
 
 /// What a claim asks for.
@@ -58,7 +74,7 @@ pub struct Request {
     pub tenants: Tenants,
     /// Nothing is due before; see [`floor`].
     pub floor: DateTime<Utc>,
-    /// At most so many rows of one tenant, queue and priority.
+    /// At most so many rows of one tenant for each unit of its weight.
     pub quantum: i64,
 }
 
@@ -75,16 +91,31 @@ pub struct Claimed {
     pub postponed: i64,
     /// Those of them that are to wait aside: see [`crate::run_parked::park`].
     pub parking: Vec<RunKey>,
-    /// How many combinations of tenant, queue and priority had due rows, 64 at most.
+    /// How many tenants had due rows, [`TENANTS_MAX`] at most.
+    pub tenants: i64,
+    /// How many combinations of tenant, queue and priority had, of those tenants that were served.
     pub lanes: i64,
+    /// How many queues of tenants were at a limit.
+    pub held: i64,
     /// The last tenant that was served.
     pub last_tenant: Option<TenantId>,
+    /// What was left of its share when the slots ran out.
+    pub credit: i64,
 }
+
+/// A claim serves at most so many tenants.
+pub const TENANTS_MAX: i64 = 64;
 
 impl Claimed {
     /// True when rows were moved, so that there may be more.
     pub fn moved(&self) -> bool {
         !self.assignments.is_empty() || self.skipped > 0 || self.postponed > 0
+    }
+
+    /// Where the next claim of the same queues goes on, so that every tenant has its turn.
+    pub fn next(&self) -> Option<Tenants> {
+        let tenant = self.last_tenant?;
+        Some(if self.credit > 0 { Tenants::Resuming(tenant, self.credit) } else { Tenants::After(tenant) })
     }
 }
 
@@ -99,15 +130,18 @@ pub async fn claim(store: &Store, request: &Request) -> Result<Claimed, StoreErr
     distinct.sort_unstable();
     distinct.dedup();
     let (after, through) = request.tenants.spans();
+    let (resuming, credit) = request.tenants.credit();
     let claim = request.claim.0;
 
     let mut client = store.client("claim runs").await?;
     let tx = client.begin("claim runs").await?;
+    let serve = tx.prepare(sql!("tenant/serve.sql")).await?;
     let hold = tx.prepare(sql!("worker_session/hold.sql")).await?;
     let take = tx.prepare(sql!("run_queue/claim.sql")).await?;
     let draw = tx.prepare(sql!("run_lease/draw_tokens.sql")).await?;
     let read = tx.prepare(sql!("run_lease/assignments.sql")).await?;
-    let (_, took, _, assignments) = try_join4(
+    let (due, _, took, _, assignments) = try_join5(
+        tx.query_prepared(&serve, &[&after, &through, &request.queues, &request.floor]),
         tx.query_prepared(&hold, &[&distinct]),
         tx.query_prepared(
             &take,
@@ -117,10 +151,10 @@ pub async fn claim(store: &Store, request: &Request) -> Result<Claimed, StoreErr
                 &request.dispatcher.0,
                 &claim,
                 &request.queues,
-                &after,
-                &through,
                 &request.floor,
                 &request.quantum,
+                &resuming,
+                &credit,
             ],
         ),
         tx.query_prepared(&draw, &[&claim, &distinct]),
@@ -129,6 +163,7 @@ pub async fn claim(store: &Store, request: &Request) -> Result<Claimed, StoreErr
     .await?;
     let claimed = Claimed {
         assignments: assignments.iter().map(assignment::read).collect::<Result<_, _>>()?,
+        tenants: due.first().map_or(0, |row| row.get("due")),
         ..took.first().map(summary).unwrap_or_default()
     };
     tx.commit().await?;
@@ -148,8 +183,11 @@ fn summary(row: &Row) -> Claimed {
             .zip(instants)
             .map(|(job, scheduled_for)| RunKey::new(JobId(job), scheduled_for))
             .collect(),
+        tenants: 0,
         lanes: row.get("lanes"),
+        held: row.get("held"),
         last_tenant: row.get::<_, Option<Uuid>>("last_tenant").map(TenantId),
+        credit: row.get::<_, Option<_>>("credit").unwrap_or(0),
     }
 }
 
@@ -209,5 +247,17 @@ mod tests {
         assert_eq!(through, [Uuid::max(), cursor]);
         let (after, through) = Tenants::Only(TenantId(cursor)).spans();
         assert_eq!((after, through), (vec![Uuid::from_u128(6)], vec![cursor]));
+        let (after, through) = Tenants::Resuming(TenantId(cursor), 3).spans();
+        assert_eq!(after, [Uuid::from_u128(6), Uuid::nil()]);
+        assert_eq!(through, [Uuid::max(), Uuid::from_u128(6)]);
+    }
+
+    #[test]
+    fn a_claim_that_ran_out_of_slots_goes_on_with_what_was_left_of_the_share() {
+        let tenant = Some(TenantId(Uuid::from_u128(7)));
+        let next = |credit| Claimed { last_tenant: tenant, credit, ..Claimed::default() }.next();
+        assert_eq!(next(0), tenant.map(Tenants::After));
+        assert_eq!(next(2), tenant.map(|tenant| Tenants::Resuming(tenant, 2)));
+        assert_eq!(Claimed::default().next(), None);
     }
 }

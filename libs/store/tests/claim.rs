@@ -9,6 +9,7 @@ use model::policy::OverlapPolicy;
 use model::release::{Release, Way, release};
 use model::run::{Origin, Reason, State};
 use std::collections::BTreeSet;
+use tokio_postgres::types::ToSql;
 
 #[tokio::test]
 async fn a_due_run_is_taken_once_and_its_lease_has_a_token() {
@@ -305,34 +306,48 @@ async fn a_claim_uses_its_indexes_on_a_full_queue() {
     let fill = "INSERT INTO run_queue (job_id, tenant_id, scheduled_for, due_at, generation, priority, origin, exclusive, queue)
         SELECT gen_random_uuid(), '00000000-0000-4000-8000-000000000001', date_trunc('second', esc_now()),
                esc_now() + (n % 120 - 60) * interval '1 second', 1, n % 3, 'SCHEDULE', true, 'queue-' || n % 5
-        FROM generate_series(1, 100000) n";
+        FROM generate_series(1, 100000) n;
+        INSERT INTO tenant (id, name, max_running) SELECT gen_random_uuid(), 'tenant-' || n, n FROM generate_series(1, 5000) n;
+        INSERT INTO queue_limit (tenant_id, queue, max_running) SELECT id, 'queue-1', 1 FROM tenant;
+        INSERT INTO run_lease (job_id, tenant_id, session_id, claim_id, scheduled_for, claimed_at, generation, token, priority,
+                undelivered, lost, failed, attempt, connection, origin, exclusive, queue)
+            SELECT gen_random_uuid(), id, id, id, date_trunc('second', esc_now()), esc_now(), 1, 1, 0, 0, 0, 0, 1, 1, 'SCHEDULE',
+                   true, 'queue-1' FROM tenant, generate_series(1, 4) n";
     floor.side.batch_execute(fill).await.expect("filled");
     floor.side.batch_execute("VACUUM ANALYZE run_queue").await.expect("analysed");
+    floor.side.batch_execute("ANALYZE tenant, queue_limit, run_lease").await.expect("analysed");
     let worker = floor.worker().await;
-    let text = include_str!("../sql/run_queue/claim.sql");
     let (sessions, connections) = (vec![worker.0; 50], vec![1_i32; 50]);
     let (after, through) = (vec![uuid::Uuid::nil()], vec![uuid::Uuid::max()]);
     let (claim, queues) = (uuid::Uuid::new_v4(), vec!["queue-1".to_owned()]);
+    let (resuming, credit) = (None::<uuid::Uuid>, None::<i64>);
     let floor_at = floor.start - chrono::Duration::seconds(120);
-    let rows = floor
-        .side
-        .query(
-            &format!("EXPLAIN {text}"),
-            &[
-                &sessions,
-                &connections,
-                &floor.dispatcher.0,
-                &claim,
-                &queues,
-                &after,
-                &through,
-                &floor_at,
-                &50_i64,
-            ],
-        )
-        .await
-        .expect("a plan");
+    let claim: [&(dyn ToSql + Sync); 9] = [
+        &sessions,
+        &connections,
+        &floor.dispatcher.0,
+        &claim,
+        &queues,
+        &floor_at,
+        &50_i64,
+        &resuming,
+        &credit,
+    ];
+    let indexes =
+        ["run_queue_claim", "run_queue_pkey", "run_lease_running", "tenant_pkey", "queue_limit_pkey"];
+    uses(&floor, include_str!("../sql/run_queue/claim.sql"), &claim, &indexes).await;
+    let serve: [&(dyn ToSql + Sync); 4] = [&after, &through, &queues, &floor_at];
+    let indexes = ["run_queue_claim", "tenant_pkey", "queue_limit_pkey"];
+    uses(&floor, include_str!("../sql/tenant/serve.sql"), &serve, &indexes).await;
+}
+
+async fn uses(floor: &Floor, statement: &str, params: &[&(dyn ToSql + Sync)], indexes: &[&str]) {
+    let rows = floor.side.query(&format!("EXPLAIN {statement}"), params).await.expect("a plan");
     let plan = rows.iter().map(|row| row.get::<_, String>(0)).collect::<Vec<_>>().join("\n");
-    assert!(plan.contains("run_queue_claim") && plan.contains("run_queue_pkey"), "{plan}");
-    assert!(!plan.contains("Seq Scan on run_queue"), "{plan}");
+    for index in indexes {
+        assert!(plan.contains(index), "{index} is not used:\n{plan}");
+    }
+    for table in ["run_queue", "run_lease", "tenant", "queue_limit"] {
+        assert!(!plan.contains(&format!("Seq Scan on {table}")), "all of {table} is read:\n{plan}");
+    }
 }

@@ -89,7 +89,10 @@ async fn a_claim_locks_no_more_rows_than_it_takes() {
     let request = floor.request(worker, 3);
     let slots = vec![worker.0; 3];
     let (nobody, everybody) = (vec![uuid::Uuid::nil()], vec![uuid::Uuid::max()]);
+    let (resuming, credit) = (None::<uuid::Uuid>, None::<i64>);
     other.batch_execute("BEGIN").await.expect("begun");
+    let serve = include_str!("../sql/tenant/serve.sql");
+    other.query(serve, &[&nobody, &everybody, &request.queues, &request.floor]).await.expect("chosen");
     other
         .query(
             include_str!("../sql/run_queue/claim.sql"),
@@ -99,10 +102,10 @@ async fn a_claim_locks_no_more_rows_than_it_takes() {
                 &floor.dispatcher.0,
                 &request.claim.0,
                 &request.queues,
-                &nobody,
-                &everybody,
                 &request.floor,
                 &request.quantum,
+                &resuming,
+                &credit,
             ],
         )
         .await

@@ -13,7 +13,7 @@ use model::ids::{ClaimId, TenantId};
 use service::health::Beat;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
-use store::run_queue::{self, Claimed, Due, Request, Tenants};
+use store::run_queue::{self, Claimed, Due, Request, TENANTS_MAX, Tenants};
 use store::{Retry, StoreError};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -24,10 +24,12 @@ const SLEEP_MAX: Duration = Duration::from_secs(1);
 const SLEEP_OVERDUE: Duration = Duration::from_millis(100);
 /// After a failure.
 const SLEEP_FAILED: Duration = Duration::from_millis(250);
+/// Where claims begin.
+const FIRST: Tenants = Tenants::After(TenantId(Uuid::nil()));
 /// How long a floor is remembered.
 const FLOOR_AGE_MAX: Duration = Duration::from_secs(30);
-/// A lane gives at least so many rows to a claim.
-const QUANTUM_MIN: usize = 32;
+/// While more tenants have due rows than one claim serves, and those that it served could start nothing.
+const SLEEP_CROWDED: Duration = Duration::from_millis(20);
 
 /// Claims until `stop`.
 pub async fn run(shared: &Shared, beat: Beat, stop: CancellationToken) {
@@ -82,24 +84,9 @@ struct Claimer<'a> {
     shared: &'a Shared,
     /// A row was due, or is by now: claim without looking first.
     eager: bool,
-    /// By the queues of a group.
-    rotation: HashMap<Vec<String>, Rotation>,
+    /// Where the claims for every tenant go on, by the queues of their group.
+    rotation: HashMap<Vec<String>, Tenants>,
     floor: Option<Floor>,
-}
-
-/// Where a group's claims go on.
-#[derive(Debug, Clone, Copy)]
-struct Rotation {
-    /// The tenant that was served last.
-    after: TenantId,
-    /// How many lanes had due rows.
-    lanes: usize,
-}
-
-impl Default for Rotation {
-    fn default() -> Self {
-        Self { after: TenantId(Uuid::nil()), lanes: 1 }
-    }
 }
 
 /// Nothing is due before, in these queues.
@@ -133,13 +120,15 @@ impl<'a> Claimer<'a> {
         if !std::mem::take(&mut self.eager) {
             let due = self.next_due(&groups, floor).await?;
             if !due.overdue {
-                return Ok(self.sleep(due, &groups));
+                return Ok(self.sleep(due, &groups, Rest::default()));
             }
         }
-        let mut moved = false;
+        let (mut moved, mut rest) = (false, Rest::default());
         for group in groups.iter().filter(|group| !group.slots.is_empty()) {
             let claimed = self.claim(group, floor).await?;
             moved |= claimed.moved();
+            rest.held |= claimed.held > 0;
+            rest.crowded |= claimed.tenants >= TENANTS_MAX;
             park::park(shared, &claimed.parking).await;
         }
         if moved {
@@ -147,26 +136,25 @@ impl<'a> Claimer<'a> {
             return Ok(Sleep::For(Duration::ZERO));
         }
         let due = self.next_due(&groups, floor).await?;
-        Ok(self.sleep(due, &groups))
+        Ok(self.sleep(due, &groups, rest))
     }
 
-    fn sleep(&mut self, due: Due, groups: &[Group]) -> Sleep {
+    fn sleep(&mut self, due: Due, groups: &[Group], rest: Rest) -> Sleep {
         self.eager = !due.overdue && due.wait.is_some_and(|wait| wait <= SLEEP_MAX);
-        sleep_until(due, groups.iter().any(|group| group.slots.is_empty()))
+        sleep_until(due, Rest { full: groups.iter().any(|group| group.slots.is_empty()), ..rest })
     }
 
     async fn claim(&mut self, group: &Group, floor: DateTime<Utc>) -> Result<Claimed, StoreError> {
         let shared = self.shared;
-        let rotation = self.rotation.get(&group.queues).copied().unwrap_or_default();
-        let quantum = group.slots.len().div_ceil(rotation.lanes.max(1)).max(QUANTUM_MIN);
+        let rotation = self.rotation.get(&group.queues).copied();
         let request = Request {
             claim: ClaimId::random(),
             dispatcher: shared.id,
             slots: group.slots.clone(),
             queues: group.queues.clone(),
-            tenants: group.tenant.map_or(Tenants::After(rotation.after), Tenants::Only),
+            tenants: group.tenant.map(Tenants::Only).or(rotation).unwrap_or(FIRST),
             floor,
-            quantum: i64::try_from(quantum).unwrap_or(i64::MAX),
+            quantum: i64::try_from(group.slots.len()).unwrap_or(i64::MAX),
         };
         let started = Instant::now();
         let _claiming = shared.claiming.lock().await;
@@ -185,9 +173,11 @@ impl<'a> Claimer<'a> {
         }
         self.hand_out(&claimed);
         shared.metrics.claimed(started.elapsed(), &claimed);
-        let after = claimed.last_tenant.unwrap_or(rotation.after);
-        let lanes = usize::try_from(claimed.lanes).unwrap_or(1);
-        self.rotation.insert(group.queues.clone(), Rotation { after, lanes });
+        if group.tenant.is_none()
+            && let Some(next) = claimed.next()
+        {
+            self.rotation.insert(group.queues.clone(), next);
+        }
         Ok(claimed)
     }
 
@@ -231,13 +221,24 @@ fn queues_of(groups: &[Group]) -> Vec<String> {
     queues
 }
 
-/// `full` when some group has no free slot: what is due may be its.
-fn sleep_until(due: Due, full: bool) -> Sleep {
+/// Why due rows stayed where they are.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Rest {
+    /// Some group has no free slot: what is due may be its.
+    full: bool,
+    /// A tenant or a queue is at its limit: a run that ends makes room.
+    held: bool,
+    /// There may be tenants that the claims have not come to.
+    crowded: bool,
+}
+
+fn sleep_until(due: Due, rest: Rest) -> Sleep {
     let next = due.wait.unwrap_or(SLEEP_MAX).clamp(Duration::from_millis(1), SLEEP_MAX);
-    match (due.overdue, full) {
+    let overdue = next.min(if rest.crowded { SLEEP_CROWDED } else { SLEEP_OVERDUE });
+    match (due.overdue, rest.full || rest.held) {
         (false, _) => Sleep::For(next),
-        (true, false) => Sleep::For(next.min(SLEEP_OVERDUE)),
-        (true, true) => Sleep::ForSlot(next.min(SLEEP_OVERDUE)),
+        (true, false) => Sleep::For(overdue),
+        (true, true) => Sleep::ForSlot(overdue),
     }
 }
 
@@ -248,10 +249,19 @@ mod tests {
     #[test]
     fn the_loop_sleeps_until_the_next_row_is_due_and_never_longer_than_a_second() {
         let due = |overdue, wait: Option<u64>| Due { overdue, wait: wait.map(Duration::from_millis) };
-        assert_eq!(sleep_until(due(false, Some(40)), false), Sleep::For(Duration::from_millis(40)));
-        assert_eq!(sleep_until(due(false, Some(60_000)), false), Sleep::For(SLEEP_MAX));
-        assert_eq!(sleep_until(due(false, None), true), Sleep::For(SLEEP_MAX));
-        assert_eq!(sleep_until(due(true, Some(900)), false), Sleep::For(SLEEP_OVERDUE));
-        assert_eq!(sleep_until(due(true, Some(20)), true), Sleep::ForSlot(Duration::from_millis(20)));
+        let (free, full) = (Rest::default(), Rest { full: true, ..Rest::default() });
+        assert_eq!(sleep_until(due(false, Some(40)), free), Sleep::For(Duration::from_millis(40)));
+        assert_eq!(sleep_until(due(false, Some(60_000)), free), Sleep::For(SLEEP_MAX));
+        assert_eq!(sleep_until(due(false, None), full), Sleep::For(SLEEP_MAX));
+        assert_eq!(sleep_until(due(true, Some(900)), free), Sleep::For(SLEEP_OVERDUE));
+        assert_eq!(sleep_until(due(true, Some(20)), full), Sleep::ForSlot(Duration::from_millis(20)));
+    }
+
+    #[test]
+    fn what_a_limit_holds_is_tried_again_when_a_run_ends_and_no_tenant_waits_for_its_turn() {
+        let due = Due { overdue: true, wait: None };
+        let held = Rest { held: true, ..Rest::default() };
+        assert_eq!(sleep_until(due, held), Sleep::ForSlot(SLEEP_OVERDUE));
+        assert_eq!(sleep_until(due, Rest { crowded: true, ..held }), Sleep::ForSlot(SLEEP_CROWDED));
     }
 }
