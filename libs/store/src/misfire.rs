@@ -165,6 +165,8 @@ pub struct Hands {
     pub silent: bool,
     /// A worker of the queue was connected.
     pub worker: bool,
+    /// A limit of its tenant or queue held runs back in that time.
+    pub held: bool,
 }
 
 /// Who could have taken these runs while they were to be handed out, in the same order.
@@ -184,6 +186,7 @@ pub async fn hands(tx: &Transaction<'_>, runs: &[&Waiting]) -> Result<Vec<Hands>
         renewed: row.get("renewed"),
         silent: row.get("silent"),
         worker: row.get("worker"),
+        held: row.get("held"),
     });
     Ok(hands.collect())
 }

@@ -42,6 +42,9 @@ impl Evidence<'_> {
         through: DateTime<Utc>,
         hands: Hands,
     ) -> MisfireCause {
+        if from > through {
+            return MisfireCause::Paused; // only what a pause held back is due again after that
+        }
         let idle = || self.led_since(from) && !self.somebody_worked(from, through);
         match hands {
             Hands { renewed: false, .. } if self.was_unreachable(from, through) => MisfireCause::Database,
@@ -50,6 +53,7 @@ impl Evidence<'_> {
             Hands { renewed: false, silent: true, .. } => MisfireCause::Unknown,
             Hands { renewed: false, silent: false, .. } => MisfireCause::NoDispatcher,
             Hands { worker: false, .. } => MisfireCause::NoWorker,
+            Hands { held: true, .. } => MisfireCause::Limit,
             Hands { .. } => MisfireCause::Unknown,
         }
     }
@@ -126,8 +130,16 @@ mod tests {
     }
 
     #[test]
+    fn a_run_that_a_pause_held_back_lacked_nothing_else() {
+        let nobody = Hands { renewed: false, silent: false, worker: false, held: false };
+        let evidence = Evidence { worked: &[], revision: 9, unreachable: &[] };
+        assert_eq!(evidence.cause_of_waiting(second(500), second(60), nobody), MisfireCause::Paused);
+    }
+
+    #[test]
     fn a_run_that_waited_is_explained_by_the_first_hand_that_was_missing() {
-        let hands = |renewed, silent, worker| Hands { renewed, silent, worker };
+        let hands = |renewed, silent, worker| Hands { renewed, silent, worker, held: false };
+        let held = |worker| Hands { held: true, ..hands(true, false, worker) };
         let unreachable = [Outage { from: second(100), through: second(3_998) }];
         // The leadership goes on; its last cycle was before the outage.
         let goes_on = [worked(9, 0, Some(100))];
@@ -139,6 +151,8 @@ mod tests {
             (&goes_on, &[][..], hands(false, false, true), MisfireCause::NoDispatcher),
             (&began, &[][..], hands(false, true, true), MisfireCause::Unknown),
             (&began, &[][..], hands(true, false, false), MisfireCause::NoWorker),
+            (&began, &[][..], held(false), MisfireCause::NoWorker),
+            (&began, &[][..], held(true), MisfireCause::Limit),
         ] {
             let evidence = Evidence { worked, revision: 9, unreachable };
             assert_eq!(evidence.cause_of_waiting(second(200), second(210), hands), expected, "{hands:?}");
