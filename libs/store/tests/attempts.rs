@@ -110,6 +110,28 @@ async fn a_retry_keeps_its_job_closed_during_the_backoff() {
     assert_eq!(store::run_lease::stranded(&floor.cell.store).await.expect("looked"), []);
 }
 
+/// A job that excludes its own runs is closed by a lost one until that is given up, and no longer.
+#[tokio::test]
+async fn a_run_that_is_given_up_as_lost_opens_its_job_again() {
+    let floor = Floor::create().await;
+    let (job, worker) = (floor.job().await, floor.worker().await);
+    floor.due(job, 4, true).await;
+    let lost = floor.claim_one(worker).await;
+    floor.due(job, 3, true).await;
+    assert_eq!(floor.claim(worker, 10).await.skipped, 1, "nobody knows yet that it is lost");
+    let given_up = End {
+        state: State::Lost,
+        reason: Some(Reason::WorkerLost),
+        ..succeeded(lost.lease.key, attempt(&lost))
+    };
+    assert_eq!(end(&floor, &[given_up]).await.expect("ended"), 1);
+    let next = floor.due(job, 2, true).await;
+    let taken = floor.claim_one(worker).await;
+    assert_eq!(taken.lease.key, next);
+    assert!(taken.lease.token > lost.lease.token);
+    assert_eq!(floor.state(lost.lease.key).await, "LOST(WORKER_LOST)");
+}
+
 #[tokio::test]
 async fn what_was_recorded_is_found_again_by_attempt_and_token() {
     let floor = Floor::create().await;

@@ -124,6 +124,19 @@ async fn an_alert_stays_open_while_misses_before_the_success_wait_for_their_judg
     );
 }
 
+/// By a clock that was set back meanwhile, a run can end before its own second.
+#[tokio::test]
+async fn a_success_counts_for_its_own_occurrence_whatever_the_clock_said() {
+    let cell = Cell::create().await;
+    let term = cell.lead(1).await;
+    let job = cell.job("invoices", &definition("* * * * *", 10)).await;
+    cell.success(job, 120, 119).await;
+    let first = cell.check(term, 74).await;
+    assert_eq!((first.judged, first.missed), (1, 1), "it is none of the minute before");
+    let own = cell.check(term, 134).await;
+    assert_eq!((own.judged, own.missed), (1, 0), "and in time for its own");
+}
+
 #[tokio::test]
 async fn a_manual_success_satisfies_nothing() {
     let cell = Cell::create().await;
