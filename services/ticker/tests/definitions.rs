@@ -5,7 +5,9 @@
 mod support;
 
 use chrono::TimeDelta;
-use model::policy::{MisfirePolicy, OverlapPolicy};
+use model::job::Definition;
+use model::policy::{DstFold, DstGap, MisfirePolicy, OverlapPolicy};
+use std::time::Duration;
 use store::job_change;
 use support::{Cell, each_second};
 
@@ -28,6 +30,117 @@ async fn a_change_inside_the_window_leaves_exactly_what_the_new_definition_asks_
     assert!((23..=25).contains(&cell.count(&after("true")).await));
     let before = format!("SELECT count(*) FROM run WHERE scheduled_for <= '{at}' AND generation <> 1");
     assert_eq!(cell.count(&before).await, 0);
+}
+
+/// One change inside the planned window, near the end of summer time in Berlin: what is planned before and after it, as
+/// scheduled second, seconds of jitter, seconds of grace and overlap policy.
+struct Change {
+    what: &'static str,
+    clock: &'static str,
+    change: fn(&mut Definition),
+    before: &'static str,
+    after: &'static str,
+}
+
+#[tokio::test]
+async fn whatever_is_changed_inside_the_window_only_the_new_definition_is_planned() {
+    let changes = [
+        Change {
+            what: "the schedule",
+            clock: "2026-10-25 00:29:10Z",
+            change: |job| job.schedule = "5 30 2 * * *".to_owned(),
+            before: "00:30:00/0/60/FORBID",
+            after: "00:30:05/0/60/FORBID",
+        },
+        Change {
+            what: "the timezone",
+            clock: "2026-10-25 00:29:10Z",
+            change: |job| job.timezone = "Europe/London".to_owned(),
+            before: "00:30:00/0/60/FORBID",
+            after: "",
+        },
+        Change {
+            what: "the fold's rule",
+            clock: "2026-10-25 00:29:10Z",
+            change: |job| job.dst_fold = DstFold::Second,
+            before: "00:30:00/0/60/FORBID",
+            after: "",
+        },
+        Change {
+            what: "the fold's rule, on its second pass",
+            clock: "2026-10-25 01:29:10Z",
+            change: |job| job.dst_fold = DstFold::Both,
+            before: "",
+            after: "01:30:00/0/60/FORBID",
+        },
+        Change {
+            what: "the gap's rule",
+            clock: "2026-03-29 00:59:10Z",
+            change: |job| job.dst_gap = DstGap::Skip,
+            before: "01:00:00/0/60/FORBID",
+            after: "",
+        },
+        Change {
+            what: "the misfire policy's grace",
+            clock: "2026-10-25 00:29:10Z",
+            change: |job| job.misfire.grace = Duration::from_secs(90),
+            before: "00:30:00/0/60/FORBID",
+            after: "00:30:00/0/90/FORBID",
+        },
+        Change {
+            what: "the overlap policy",
+            clock: "2026-10-25 00:29:10Z",
+            change: |job| job.overlap = OverlapPolicy::Queue,
+            before: "00:30:00/0/60/FORBID",
+            after: "00:30:00/0/60/QUEUE",
+        },
+        Change {
+            what: "its end",
+            clock: "2026-10-25 00:29:10Z",
+            change: |job| job.ends_at = "2026-10-25T00:29:59Z".parse().ok(),
+            before: "00:30:00/0/60/FORBID",
+            after: "",
+        },
+    ];
+    for Change { what, clock, change, before, after } in changes {
+        let cell = Cell::create().await;
+        cell.set_clock(clock).await;
+        let ticker = cell.ticker(1).await;
+        let mut definition = each_second(MisfirePolicy::Once, OverlapPolicy::Forbid);
+        (definition.schedule, definition.timezone) = ("30 2 * * *".to_owned(), "Europe/Berlin".to_owned());
+        definition.misfire.grace = Duration::from_secs(60);
+        let job = cell.create_job("job", &definition).await;
+        ticker.plan().await;
+        let planned = "SELECT format('%s/%s/%s/%s', to_char(r.scheduled_for AT TIME ZONE 'UTC', 'HH24:MI:SS'), \
+                 extract(epoch FROM r.due_at - r.scheduled_for)::integer, \
+                 extract(epoch FROM q.start_by - q.due_at)::integer, q.overlap) \
+             FROM run r LEFT JOIN run_queue q USING (job_id, scheduled_for) ORDER BY r.scheduled_for";
+        assert_eq!(cell.texts(planned).await, before, "before {what} was changed");
+        change(&mut definition);
+        cell.change_job(job, &definition).await;
+        ticker.plan().await;
+        assert_eq!(cell.texts(planned).await, after, "after {what} was changed");
+    }
+}
+
+#[tokio::test]
+async fn jitter_that_is_changed_inside_the_window_moves_the_runs_that_are_planned() {
+    let cell = Cell::create().await;
+    let ticker = cell.ticker(1).await;
+    let mut definition = each_second(MisfirePolicy::Once, OverlapPolicy::Forbid);
+    definition.schedule = "*/20 * * * * *".to_owned();
+    let job = cell.create_job("job", &definition).await;
+    ticker.plan().await;
+    let spread = "SELECT count(*) FROM run WHERE due_at > scheduled_for";
+    assert_eq!(cell.count(spread).await, 0);
+    let runs = cell.count("SELECT count(*) FROM run").await;
+    definition.jitter = Duration::from_secs(20);
+    let at = cell.change_job(job, &definition).await;
+    ticker.plan().await;
+    let unspread =
+        format!("SELECT count(*) FROM run WHERE scheduled_for > '{at}' AND due_at <= scheduled_for");
+    assert_eq!(cell.count(&unspread).await, 0);
+    assert!(cell.count(spread).await >= runs - 1 && runs >= 5, "{runs} runs");
 }
 
 #[tokio::test]
