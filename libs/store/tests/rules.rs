@@ -118,6 +118,20 @@ fn every_statement_begins_with_its_purpose() {
     }
 }
 
+/// A local time that is stored without its zone is two instants in each fold, and none at all for another machine.
+#[tokio::test]
+async fn every_instant_is_stored_with_its_zone() {
+    let cell = Cell::create().await;
+    let instants = "SELECT c.table_name || '.' || c.column_name, c.data_type FROM information_schema.columns c \
+        WHERE c.table_schema = current_schema() AND (c.data_type LIKE 'time%' OR c.column_name LIKE '%\\_at')";
+    let rows = cell.connect().await.query(instants, &[]).await.expect("columns");
+    assert!(rows.len() > 50, "only {} columns were found", rows.len());
+    for row in rows {
+        let (column, kind): (String, String) = (row.get(0), row.get(1));
+        assert_eq!(kind, "timestamp with time zone", "{column}");
+    }
+}
+
 /// Two migrations at once: one does it, the other finds it done.
 #[tokio::test]
 async fn two_migrations_at_once_do_not_meet() {
