@@ -16,6 +16,7 @@ fn cases() -> Vec<(Value, &'static str, &'static str)> {
         (json!({ "schedule": "61 * * * *" }), "schedule", "0-59"),
         (json!({ "schedule": "* * *" }), "schedule", "field"),
         (json!({ "schedule": "0 0 30 2 *" }), "schedule", ""),
+        (json!({ "schedule": "TZ=Europe/Rome" }), "schedule", "timezone field"),
         (json!({ "timezone": "Europe/Atlantis" }), "timezone", ""),
         (json!({ "dstGap": "SOMETIMES" }), "dstGap", "RUN_AFTER"),
         (json!({ "misfire": { "policy": "NEVER" } }), "misfire.policy", "ONCE"),
