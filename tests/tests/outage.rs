@@ -186,7 +186,11 @@ async fn an_hour_without_the_database(cell: &mut Cell) {
 #[tokio::test]
 async fn an_hour_without_tickers_dispatchers_or_database_leaves_every_occurrence_accounted_for() {
     let ticker = "clock_jump_guard_ms = 0\nlookahead_ms = 600000\nplan_every_ms = 200";
-    let mut cell = Cell::start_with(|options| options.setting(Role::Ticker, ticker)).await;
+    let dispatcher = "clock_jump_guard_ms = 0";
+    let mut cell = Cell::start_with(|options| {
+        options.setting(Role::Ticker, ticker).setting(Role::Dispatcher, dispatcher)
+    })
+    .await;
     cell.leader().await;
     create_all(&cell).await;
     cell.api.wait_for_runs("second-once", "SUCCEEDED", 3).await;

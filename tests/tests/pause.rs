@@ -56,7 +56,11 @@ async fn settled(cell: &mut Cell, through: DateTime<Utc>) {
 
 #[tokio::test]
 async fn time_paused_is_not_missed_unless_it_is_caught_up() {
-    let mut cell = Cell::start_with(|options| options.setting(Role::Ticker, "clock_jump_guard_ms = 0")).await;
+    let unguarded = "clock_jump_guard_ms = 0";
+    let mut cell = Cell::start_with(|options| {
+        options.setting(Role::Ticker, unguarded).setting(Role::Dispatcher, unguarded)
+    })
+    .await;
     cell.leader().await;
     let mut jobs = Vec::new();
     for policy in POLICIES {

@@ -66,7 +66,11 @@ async fn post(cell: &Cell, path: &str, body: Value) -> Value {
 
 #[tokio::test]
 async fn every_occurrence_is_accounted_for() {
-    let mut cell = Cell::start_with(|options| options.setting(Role::Ticker, "clock_jump_guard_ms = 0")).await;
+    let unguarded = "clock_jump_guard_ms = 0";
+    let mut cell = Cell::start_with(|options| {
+        options.setting(Role::Ticker, unguarded).setting(Role::Dispatcher, unguarded)
+    })
+    .await;
     cell.leader().await;
     create_all(&cell).await;
     let created = now(&mut cell).await + TimeDelta::seconds(1);

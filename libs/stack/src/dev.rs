@@ -6,11 +6,13 @@
 //! service allows nowhere by default.
 
 mod endpoints;
+mod links;
 mod lock;
 mod prepare;
 mod service;
 
 pub use endpoints::{ENDPOINTS_FILE, Endpoints, ProcessEndpoint, RegistryEndpoint};
+pub use links::Links;
 pub use lock::running;
 pub use service::{Role, Service};
 
@@ -52,6 +54,8 @@ pub struct Options {
     pub settings: Vec<(Role, String)>,
     /// Settings of PostgreSQL beyond those that the stack itself makes.
     pub postgres: Vec<(String, String)>,
+    /// Whether dispatchers reach PostgreSQL, and agents dispatchers, through [`Links`], which a test can cut.
+    pub linked: bool,
 }
 
 impl Options {
@@ -68,6 +72,7 @@ impl Options {
             durable: true,
             settings: Vec::new(),
             postgres: Vec::new(),
+            linked: false,
         }
     }
 
@@ -117,6 +122,7 @@ pub struct Stack {
     options: Options,
     // Declared, and so dropped, before the servers that they use.
     services: Vec<Service>,
+    links: Links,
     etcd: Etcd,
     postgres: Postgres,
     _lock: lock::DataLock,
@@ -146,13 +152,17 @@ impl Stack {
             Postgres::start(&postgres_folder, postgres_options)
         )?;
         prepare::run(&options, &postgres.url()).await?;
-        let mut stack = Self { options, services: Vec::new(), etcd, postgres, _lock: lock };
+        let mut stack =
+            Self { options, services: Vec::new(), links: Links::default(), etcd, postgres, _lock: lock };
         stack.start_services().await?;
         Ok(stack)
     }
 
     /// All of one kind at once; agents last, because they need the dispatchers' addresses.
     async fn start_services(&mut self) -> Result<(), StackError> {
+        if self.options.linked {
+            self.links.link_database(self.options.dispatchers, self.postgres.port()).await?;
+        }
         for role in [Role::Registry, Role::Ticker, Role::Dispatcher, Role::Watchdog] {
             for number in 1..=self.count(role) {
                 self.services.push(self.spawn(role, number)?);
@@ -160,6 +170,11 @@ impl Stack {
         }
         for service in &mut self.services {
             service.wait_ready(SERVICE_READY).await?;
+        }
+        if self.options.linked {
+            let dispatchers = self.services.iter().filter(|service| service.role() == Role::Dispatcher);
+            let dispatchers = dispatchers.map(|service| (service.name(), service.endpoint("grpc")));
+            self.links.link_dispatchers(self.options.agents, dispatchers).await?;
         }
         for number in 1..=self.options.agents {
             let mut agent = self.spawn(Role::Agent, number)?;
@@ -181,16 +196,18 @@ impl Stack {
 
     fn spawn(&self, role: Role, number: usize) -> Result<Service, StackError> {
         let name = format!("{}-{number}", role.as_str());
-        Service::spawn(&self.options, role, &name, &self.settings_of(role))
+        Service::spawn(&self.options, role, &name, &self.settings_of(role, &name))
     }
 
     /// The TOML of one service.
-    fn settings_of(&self, role: Role) -> String {
+    fn settings_of(&self, role: Role, name: &str) -> String {
         let quoted =
             |items: &[String]| items.iter().map(|item| format!("{item:?}")).collect::<Vec<_>>().join(", ");
         let mut toml = match role {
             Role::Agent => {
-                let dispatchers = self.of(Role::Dispatcher).filter_map(|service| service.endpoint("grpc"));
+                let dispatchers = self.of(Role::Dispatcher).filter_map(|service| {
+                    self.links.dispatcher(name, service.name()).or_else(|| service.endpoint("grpc"))
+                });
                 format!(
                     "dispatchers = [{}]\nworker_token_file = {:?}\nslots = {}\nexec_allowed = true\nhttp_allow_loopback = true\n",
                     quoted(&dispatchers.collect::<Vec<_>>()),
@@ -198,7 +215,7 @@ impl Stack {
                     self.options.agent_slots,
                 )
             }
-            _ => format!("database_url = {:?}\n", self.postgres.url()),
+            _ => format!("database_url = {:?}\n", self.links.database_url(name, &self.postgres)),
         };
         if matches!(role, Role::Ticker | Role::Dispatcher | Role::Watchdog) {
             toml.push_str(&format!("etcd_endpoints = [{}]\n", quoted(&self.etcd.endpoints())));
@@ -235,7 +252,7 @@ impl Stack {
         let index = self.services.iter().position(|service| service.name() == name);
         let index = index.ok_or_else(|| StackError::UnknownService { name: name.to_owned() })?;
         let role = self.services[index].role();
-        let settings = self.settings_of(role) + &self.services[index].listen_again();
+        let settings = self.settings_of(role, name) + &self.services[index].listen_again();
         let mut service = Service::spawn(&self.options, role, name, &settings)?;
         service.wait_ready(SERVICE_READY).await?;
         self.services[index] = service;
@@ -284,6 +301,11 @@ impl Stack {
     pub fn service(&mut self, name: &str) -> Result<&mut Service, StackError> {
         let found = self.services.iter_mut().find(|service| service.name() == name);
         found.ok_or_else(|| StackError::UnknownService { name: name.to_owned() })
+    }
+
+    /// The connections that can be cut; there are some only when the options ask for them.
+    pub const fn links(&self) -> &Links {
+        &self.links
     }
 
     /// The PostgreSQL server.

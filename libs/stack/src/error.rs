@@ -37,6 +37,9 @@ pub enum StackError {
     /// Every port that was tried is taken.
     #[error("no free port after {tries} tries")]
     NoPort { tries: u32 },
+    /// A port can't be listened on.
+    #[error("cannot listen for {what}")]
+    Listen { what: String, source: std::io::Error },
     /// `psql` reported an error.
     #[error("psql refused {statement:?}: {message}")]
     Sql { statement: String, message: String },

@@ -11,6 +11,7 @@ pub mod etcd;
 pub mod ports;
 pub mod postgres;
 pub mod process;
+pub mod proxy;
 pub mod testkit;
 pub mod user;
 pub mod wait;

@@ -1,7 +1,9 @@
 //! Dispatchers, each a row that its process renews, and what the others see of it: a counter that moves or stands still.
 
 use crate::{Store, StoreError, sql};
+use chrono::{DateTime, Utc};
 use model::ids::DispatcherId;
+use tokio_postgres::types::ToSql;
 
 /// A dispatcher, as it presents itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,17 +20,19 @@ pub struct Dispatcher {
     pub http: String,
 }
 
-/// Shows that a dispatcher lives; the first call registers it.
+/// Shows that a dispatcher lives; the first call registers it. What the cell's clock shows.
 ///
 /// # Errors
 /// [`StoreError::Database`].
-pub async fn renew(store: &Store, dispatcher: &Dispatcher) -> Result<(), StoreError> {
+pub async fn renew(store: &Store, dispatcher: &Dispatcher) -> Result<DateTime<Utc>, StoreError> {
     let client = store.client("renew the dispatcher").await?;
     let Dispatcher { id, pid, name, address, http } = dispatcher;
-    client
-        .query("renew the dispatcher", sql!("dispatcher/renew.sql"), &[&id.0, pid, name, address, http])
-        .await
-        .map(drop)
+    let values: [&(dyn ToSql + Sync); 5] = [&id.0, pid, name, address, http];
+    let rows = client.query("renew the dispatcher", sql!("dispatcher/renew.sql"), &values).await?;
+    rows.first().map(|row| row.get("renewed_at")).ok_or_else(|| StoreError::Corrupt {
+        what: "dispatcher",
+        problem: "renewing returned no row".to_owned(),
+    })
 }
 
 /// The other dispatchers that have open sessions, with their counters.

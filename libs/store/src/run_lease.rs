@@ -7,15 +7,16 @@ pub mod assignment;
 
 use crate::run_end::{Attempt, Output};
 use crate::{Store, StoreError, Transaction, sql};
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::future::{try_join, try_join3};
 use model::attempt::Spent;
-use model::ids::{Generation, JobId, RunKey, SessionId};
+use model::ids::{DispatcherId, Generation, JobId, RunKey, SessionId};
 use model::run::{Reason, State};
 use model::token::Token;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 /// One open run.
@@ -74,6 +75,22 @@ pub async fn lock(
     )
     .await?;
     rows.iter().map(|row| read(row).map(|lease| (lease.key, lease))).collect()
+}
+
+/// Moves the deadlines of attempts that a dispatcher's workers had accepted by `before`, because the clock jumped ahead
+/// since; how many.
+///
+/// # Errors
+/// [`StoreError::Database`].
+pub async fn shift_deadlines(
+    store: &Store,
+    dispatcher: DispatcherId,
+    by: TimeDelta,
+    before: DateTime<Utc>,
+) -> Result<usize, StoreError> {
+    let client = store.client("move deadlines").await?;
+    let values: [&(dyn ToSql + Sync); 3] = [&dispatcher.0, &by.num_milliseconds(), &before];
+    Ok(client.query("move deadlines", sql!("run_lease/shift_deadlines.sql"), &values).await?.len())
 }
 
 /// The jobs of which these sessions have runs, without locks: for locking what comes before leases.

@@ -8,6 +8,7 @@
 use crate::park;
 use crate::roster::Group;
 use crate::shared::Shared;
+use crate::steady;
 use chrono::{DateTime, Utc};
 use model::ids::{ClaimId, TenantId};
 use service::health::Beat;
@@ -104,7 +105,7 @@ impl<'a> Claimer<'a> {
     /// A look for due rows, and one claim for each group with a free slot when there are any.
     async fn turn(&mut self) -> Result<Sleep, StoreError> {
         let shared = self.shared;
-        if !shared.epoch_ready() {
+        if !shared.epoch_ready() || !steady::may_go_on(shared).await? {
             return Ok(Sleep::For(SLEEP_MAX));
         }
         let (groups, sessions) = {

@@ -29,6 +29,9 @@ service::settings! {
         reconcile_ms: u64 = 5_000,
         /// Connections to PostgreSQL at most.
         database_connections_max: u32 = 8,
+        /// How far the database's clock may jump from one second to the next before nothing is handed out or given up, in
+        /// milliseconds; 0 for any distance.
+        clock_jump_guard_ms: u64 = 5_000,
         /// Sessions at most; a worker beyond is sent to another dispatcher.
         sessions_max: u32 = 2_000,
     }
@@ -89,6 +92,11 @@ impl DispatcherConfig {
             self_deadline: Duration::from_millis(self.self_deadline_ms),
             kill_grace: Duration::from_millis(self.kill_grace_ms),
         }
+    }
+
+    /// How far the database's clock may jump; none when nobody minds.
+    pub fn clock_jump_guard(&self) -> Option<Duration> {
+        (self.clock_jump_guard_ms > 0).then(|| Duration::from_millis(self.clock_jump_guard_ms))
     }
 }
 

@@ -25,6 +25,7 @@ mod roster;
 mod session;
 mod shared;
 mod standing;
+mod steady;
 mod sweep;
 #[cfg(test)]
 mod testing;

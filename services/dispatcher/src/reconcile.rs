@@ -9,6 +9,7 @@ use crate::finish::{Event, Report};
 use crate::message;
 use crate::roster::View;
 use crate::shared::Shared;
+use crate::steady;
 use model::attempt::Outcome;
 use model::ids::{RunKey, SessionId};
 use model::run::Reason;
@@ -44,11 +45,14 @@ pub async fn run(shared: &Shared, beat: Beat, stop: CancellationToken) {
     beat.done();
 }
 
-/// One comparison of all sessions.
+/// One comparison of all sessions; none while the clock can't be believed, because it says what is overdue.
 ///
 /// # Errors
 /// [`StoreError`].
 pub async fn run_once(shared: &Shared) -> Result<(), StoreError> {
+    if !steady::may_go_on(shared).await? {
+        return Ok(());
+    }
     let _claiming = shared.claiming.lock().await;
     let view = shared.roster().view();
     let sessions = worker_session::of_dispatcher(&shared.store, shared.id).await?;

@@ -9,6 +9,7 @@
 use crate::peers::LIST_AGE_MAX;
 use crate::reap;
 use crate::shared::Shared;
+use crate::steady;
 use election::Registration;
 use model::ids::DispatcherId;
 use service::health::{Beat, Condition};
@@ -33,8 +34,10 @@ const STOOD_STILL: Duration = Duration::from_secs(1);
 /// [`StoreError`].
 pub async fn renew(shared: &Shared, own: &Dispatcher) -> Result<(), StoreError> {
     let asked = Instant::now();
-    dispatcher::renew(&shared.store, own).await?;
-    shared.contact().renewed(asked, Instant::now());
+    let now = dispatcher::renew(&shared.store, own).await?;
+    let answered = Instant::now();
+    shared.contact().renewed(asked, answered);
+    shared.steadiness.seen(now, asked, answered);
     Ok(())
 }
 
@@ -55,6 +58,13 @@ pub async fn run(shared: &Shared, own: Dispatcher, beat: Beat, database: Conditi
                     shared.contact_changed.notify_one();
                 }
                 database.met();
+                if let Err(error) = steady::settle(shared).await {
+                    shared.metrics.failed("deadlines");
+                    tracing::warn!(
+                        error = service::runtime::chain(&error),
+                        "Could not move deadlines by a jump of the clock"
+                    );
+                }
                 continue;
             }
             Ok(Err(error)) => service::runtime::chain(&error),
@@ -106,6 +116,10 @@ pub async fn watch(shared: &Shared, registration: Registration, beat: Beat, stop
             watch = Watch::default();
         }
         let Some(since) = now_seen.1 else { continue };
+        if !shared.steadiness.is_steady() {
+            watch = Watch::default();
+            continue;
+        }
         let now = Instant::now();
         let result = async {
             if now.duration_since(since) >= shared.terms.lease {

@@ -8,6 +8,7 @@ use crate::metrics::Metrics;
 use crate::peers::Peers;
 use crate::roster::Roster;
 use crate::standing::Known;
+use crate::steady::Steadiness;
 use model::ids::DispatcherId;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -46,6 +47,8 @@ pub struct Shared {
     pub contact_changed: Notify,
     /// Tokens that may ask while it is gone.
     pub known: Known,
+    /// Whether the database's clock can be believed.
+    pub steadiness: Steadiness,
     roster: Mutex<Roster>,
     contact: Mutex<Contact>,
     peers: Mutex<Peers>,
@@ -60,6 +63,7 @@ impl Shared {
         Self {
             id: DispatcherId::random(),
             terms: config.terms(),
+            steadiness: Steadiness::new(config.clock_jump_guard()),
             config,
             store,
             metrics: Metrics::new(),

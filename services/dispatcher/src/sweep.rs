@@ -2,6 +2,7 @@
 //! that nobody wakes, and leases that nothing will move. What it finds is a defect somewhere else, so it says so.
 
 use crate::shared::Shared;
+use crate::steady;
 use service::health::Beat;
 use std::time::Duration;
 use store::{StoreError, catch_up, dispatcher, run_lease, run_parked};
@@ -38,11 +39,14 @@ pub async fn run(shared: &Shared, beat: Beat, stop: CancellationToken) {
     beat.done();
 }
 
-/// One sweep.
+/// One sweep; nothing while the clock can't be believed.
 ///
 /// # Errors
 /// [`StoreError`].
 pub async fn run_once(shared: &Shared) -> Result<Summary, StoreError> {
+    if !steady::may_go_on(shared).await? {
+        return Ok(Summary::default());
+    }
     let released = catch_up::release_idle(&shared.store).await?;
     if !released.is_empty() {
         tracing::warn!(runs = released.len(), "Set backlogs going again that nobody moved");

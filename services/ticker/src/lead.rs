@@ -9,7 +9,6 @@ mod refusal;
 
 pub use refusal::Refusal;
 
-use crate::clock::{Guard, Verdict};
 use crate::dates::Dates;
 use crate::metrics::Metrics;
 use crate::plan::{Planner, Summary};
@@ -18,6 +17,7 @@ use crate::tzdata::Tzdata;
 use crate::upkeep::{self, Upkeep};
 use chrono::{DateTime, Utc};
 use election::{Candidate, ElectionError, Leadership, Role};
+use model::clock_guard::{Guard, Verdict};
 use model::ids::HolderId;
 use service::health::{Beat, Condition};
 use service::runtime::chain;

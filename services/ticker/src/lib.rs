@@ -5,7 +5,6 @@
 //! ([`plan::decide`], [`sweep`]). It hands out nothing, and judges nothing that has run.
 
 mod cause;
-pub mod clock;
 mod config;
 pub mod dates;
 pub mod lead;

@@ -16,7 +16,7 @@ const AGREEMENT: Duration = Duration::from_secs(10);
 pub enum Verdict {
     /// They agree.
     Steady,
-    /// The database's clock jumped by this since the last look: nothing may be planned.
+    /// The database's clock jumped by this since the last look: nothing may be decided by it.
     Jumped(TimeDelta),
     /// They agree, but not for long enough since a jump.
     Settling,
