@@ -1,3 +1,9 @@
+-- When this server was started and which sequence it had when the epoch was last compared with the mark outside of the
+-- database. One that was started anew may have been restored in between: nothing is claimed before it is compared again.
+ALTER TABLE epoch
+    ADD COLUMN compared_start timestamptz,
+    ADD COLUMN compared_sequence oid;
+
 -- What leaves the database by age: the ledger's days as whole partitions, rows of other tables by these indexes.
 
 CREATE INDEX misfire_by_age ON misfire (last);

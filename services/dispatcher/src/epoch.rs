@@ -3,7 +3,8 @@
 //!
 //! Invariant: nothing is claimed before database and mark agree. A new epoch is announced in etcd, by compare-and-set,
 //! before the database gets it, so that no two histories of a database can come to the same one. Deliberately not
-//! here: the check in each claim that the database is still the one that the epoch was made for; the claim does that.
+//! here: the check in each claim that the database is still the one that the epoch was made for, and has not been started
+//! anew since it was compared with the mark, as one is that was restored; the claim does that.
 
 use crate::shared::Shared;
 use election::{ElectionError, Mark, mark};
@@ -56,7 +57,11 @@ fn decide(mark: Option<&Mark>, database: &Epoch) -> Decision {
     let made_for_it = database.stored.is_some_and(|stored| stored.made_for == database.server);
     let Some(mark) = mark else { return Decision::Raise(stored + 1) };
     let marked_for_it = names(mark, database);
-    if made_for_it && marked_for_it && mark.epoch == stored && database.highest_token() >= mark.highest_token
+    if made_for_it
+        && marked_for_it
+        && mark.epoch == stored
+        && database.highest_token() >= mark.highest_token
+        && !was_restored_from_a_dump(database)
     {
         return Decision::Keep;
     }
@@ -64,6 +69,12 @@ fn decide(mark: Option<&Mark>, database: &Epoch) -> Decision {
         return Decision::Announced;
     }
     Decision::Raise(mark.epoch.max(stored) + 1)
+}
+
+/// A dump brings a sequence of its own. Its last value proves nothing: the mark may be older than the dump.
+fn was_restored_from_a_dump(database: &Epoch) -> bool {
+    let compared = database.stored.and_then(|stored| stored.compared);
+    compared.is_some_and(|compared| compared.sequence != database.incarnation.sequence)
 }
 
 fn names(mark: &Mark, database: &Epoch) -> bool {
@@ -89,6 +100,7 @@ pub async fn ensure(shared: &Shared, etcd: &election::Client) -> Result<(), Epoc
         let next = match decide(mark.as_ref(), &database) {
             Decision::Keep => {
                 note(etcd, mark, revision, &database).await?;
+                confirm(shared, &database).await?;
                 shared.set_epoch_ready(true);
                 return Ok(());
             }
@@ -120,6 +132,12 @@ pub async fn ensure(shared: &Shared, etcd: &election::Client) -> Result<(), Epoc
         }
     }
     Err(EpochError::Contended)
+}
+
+/// Lets claims go on with a server that was started anew and has forgotten nothing.
+async fn confirm(shared: &Shared, database: &Epoch) -> Result<(), EpochError> {
+    let Some(stored) = database.stored.filter(|_| !database.is_in_use()) else { return Ok(()) };
+    epoch::confirm(&shared.store, stored.epoch, database.incarnation).await.map_err(EpochError::Store)
 }
 
 /// Brings the mark up to the highest token. Somebody else's write in between noted as much.
@@ -163,13 +181,22 @@ pub async fn run(shared: &Shared, etcd: election::Client, beat: Beat, stop: Canc
 #[cfg(test)]
 mod tests {
     use super::*;
-    use store::epoch::{Identity, Stored};
+    use store::epoch::{Identity, Incarnation, Stored};
 
     const HERE: Identity = Identity { system_identifier: 72, timeline: 1 };
     const PROMOTED: Identity = Identity { system_identifier: 72, timeline: 2 };
 
+    fn incarnation() -> Incarnation {
+        Incarnation { started_at: chrono::DateTime::UNIX_EPOCH, sequence: 16_400 }
+    }
+
+    fn empty() -> Epoch {
+        Epoch { server: HERE, incarnation: incarnation(), stored: None, sequence: 0 }
+    }
+
     fn database(epoch: i32, made_for: Identity, server: Identity, sequence: i64) -> Epoch {
-        Epoch { server, stored: Some(Stored { epoch, made_for }), sequence }
+        let stored = Stored { epoch, made_for, compared: Some(incarnation()) };
+        Epoch { server, stored: Some(stored), sequence, ..empty() }
     }
 
     fn mark(epoch: u32, timeline: u32, sequence: i64) -> Mark {
@@ -179,8 +206,7 @@ mod tests {
 
     #[test]
     fn an_empty_cell_begins_with_epoch_1() {
-        let empty = Epoch { server: HERE, stored: None, sequence: 0 };
-        assert_eq!(decide(None, &empty), Decision::Raise(1));
+        assert_eq!(decide(None, &empty()), Decision::Raise(1));
     }
 
     #[test]
@@ -190,9 +216,20 @@ mod tests {
     }
 
     #[test]
+    fn a_server_that_was_only_started_anew_keeps_its_epoch() {
+        let mut restarted = database(3, HERE, HERE, 10);
+        restarted.incarnation.started_at += chrono::TimeDelta::seconds(1);
+        assert!(!restarted.is_in_use(), "until it is compared");
+        assert_eq!(decide(Some(&mark(3, 1, 10)), &restarted), Decision::Keep);
+    }
+
+    #[test]
     fn whatever_may_have_lost_tokens_gets_a_higher_epoch_than_both_know() {
         let restored_in_place = database(3, HERE, HERE, 9);
         assert_eq!(decide(Some(&mark(3, 1, 10)), &restored_in_place), Decision::Raise(4));
+        let mut restored_with_as_many = database(3, HERE, HERE, 900);
+        restored_with_as_many.incarnation.sequence += 1;
+        assert_eq!(decide(Some(&mark(3, 1, 10)), &restored_with_as_many), Decision::Raise(4));
         let promoted = database(3, HERE, PROMOTED, 10);
         assert_eq!(decide(Some(&mark(3, 1, 10)), &promoted), Decision::Raise(4));
         let older_dump = database(2, HERE, HERE, 10);
@@ -204,7 +241,6 @@ mod tests {
 
     #[test]
     fn an_announcement_of_somebody_else_is_waited_for() {
-        let empty = Epoch { server: HERE, stored: None, sequence: 0 };
-        assert_eq!(decide(Some(&mark(1, 1, 0)), &empty), Decision::Announced);
+        assert_eq!(decide(Some(&mark(1, 1, 0)), &empty()), Decision::Announced);
     }
 }

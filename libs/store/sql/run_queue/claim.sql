@@ -11,12 +11,14 @@
 -- Limits: leases with a session count, a retry's wait does not. Locked tenants only, so that the count is exact.
 -- Mirrors model::release::release: `skips` and `parks` are its ends and its parked runs. Those are put off too and named in
 -- the answer, for the caller to park in a transaction of its own: here the open run can't be locked before it is seen.
--- One row: what it did, and `identified` = false when the database is not the one that `epoch` names: then nothing.
+-- One row: what it did, and `identified` = false when the database is not the one that `epoch` names, or was started anew
+-- and not compared with the mark since: then nothing.
 WITH at AS MATERIALIZED (
     SELECT esc_now() AS now
 ), identity AS MATERIALIZED (
     SELECT e.epoch FROM epoch e, pg_control_system() c
     WHERE e.system_identifier = c.system_identifier AND e.timeline = esc_timeline()
+      AND e.compared_start = pg_postmaster_start_time() AND e.compared_sequence = 'token_seq'::regclass::oid
 ), slot AS MATERIALIZED (
     SELECT s.session_id, s.connection, w.tenant_id, row_number() OVER (ORDER BY s.place) AS number
     FROM unnest($1::uuid[], $2::integer[]) WITH ORDINALITY AS s(session_id, connection, place)

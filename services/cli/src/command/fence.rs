@@ -62,16 +62,11 @@ async fn show(store: &Store, output: Output) -> anyhow::Result<()> {
 fn tokens(epoch: &Epoch) -> Value {
     json!({
         "epoch": epoch.stored.map(|stored| stored.epoch),
-        "inUse": is_in_use(epoch),
+        "inUse": epoch.is_in_use(),
         "highestToken": epoch.highest_token().to_string(),
         "systemIdentifier": epoch.server.system_identifier.to_string(),
         "timeline": epoch.server.timeline,
     })
-}
-
-/// Whether claims draw tokens of it: it was made for this very server.
-fn is_in_use(epoch: &Epoch) -> bool {
-    epoch.stored.is_some_and(|stored| stored.made_for == epoch.server)
 }
 
 async fn raise(store: &Store, output: Output) -> anyhow::Result<()> {
@@ -81,7 +76,7 @@ async fn raise(store: &Store, output: Output) -> anyhow::Result<()> {
     let began = Instant::now();
     loop {
         let now = epoch::read(store).await.context("reading the epoch")?;
-        if is_in_use(&now) && now.stored.is_some_and(|stored| stored.epoch > before) {
+        if now.is_in_use() && now.stored.is_some_and(|stored| stored.epoch > before) {
             match output {
                 Output::Json => table::print_json(&json!({ "tokens": tokens(&now) })),
                 Output::Table => say!(
