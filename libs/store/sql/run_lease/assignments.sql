@@ -4,9 +4,16 @@ WITH lease AS MATERIALIZED (
 )
 SELECT l.job_id, l.scheduled_for, l.tenant_id, l.attempt, l.token, l.session_id, l.connection, l.generation, l.exclusive,
        l.undelivered, l.lost, l.failed, l.cancel_reason::text AS cancel_reason, l.accepted_at, l.origin::text AS origin,
-       l.queue, j.name AS job_name, v.definition, r.traceparent, coalesce(r.due_at, l.scheduled_for) AS due_at
+       l.queue, d.name AS job_name, d.definition, r.traceparent, coalesce(r.due_at, l.scheduled_for) AS due_at
 FROM lease l
-JOIN job j ON j.id = l.job_id
-JOIN job_revision v ON v.job_id = l.job_id AND v.generation = l.generation
-LEFT JOIN run r ON r.job_id = l.job_id AND r.scheduled_for = l.scheduled_for
-    AND r.scheduled_for BETWEEN (SELECT min(scheduled_for) FROM lease) AND (SELECT max(scheduled_for) FROM lease)
+-- One by one: joins read every job, revision and run of the day when they take the leases for many.
+CROSS JOIN LATERAL (
+    SELECT j.name, v.definition FROM job j JOIN job_revision v ON v.job_id = j.id
+    WHERE j.id = l.job_id AND v.generation = l.generation LIMIT 1
+) d
+LEFT JOIN LATERAL (
+    SELECT r.traceparent, r.due_at FROM run r
+    WHERE r.job_id = l.job_id AND r.scheduled_for = l.scheduled_for
+      AND r.scheduled_for BETWEEN (SELECT min(scheduled_for) FROM lease) AND (SELECT max(scheduled_for) FROM lease)
+    LIMIT 1
+) r ON true

@@ -99,10 +99,14 @@ WITH at AS MATERIALIZED (
         LIMIT s.rows
     ) t
     LIMIT (SELECT count(*) FROM slot)
+), slots AS MATERIALIZED ( -- by number: a join compared each row with each slot, 250,000 times for 500
+    SELECT array_agg(session_id ORDER BY number) AS sessions, array_agg(connection ORDER BY number) AS connections,
+           array_agg(tenant_id ORDER BY number) AS tenants
+    FROM slot
 ), handed AS MATERIALIZED ( -- a session takes its own tenant's runs only
-    SELECT n.*, s.session_id, s.connection
-    FROM (SELECT p.*, row_number() OVER () AS number FROM picked p) n
-    JOIN slot s ON s.number = n.number AND (s.tenant_id IS NULL OR s.tenant_id = n.tenant_id)
+    SELECT n.*, s.sessions[n.number] AS session_id, s.connections[n.number] AS connection
+    FROM (SELECT p.*, row_number() OVER () AS number FROM picked p) n, slots s
+    WHERE s.tenants[n.number] IS NULL OR s.tenants[n.number] = n.tenant_id
 ), held AS MATERIALIZED ( -- at their limit
     SELECT s.tenant_id, p.queue, s.room <= g.picked AS by_tenant, p.room <= g.of_queue AS by_queue
     FROM share s JOIN part p ON p.tenant_id = s.tenant_id CROSS JOIN LATERAL (
