@@ -125,7 +125,9 @@ fn sentence(problem: &Value) -> String {
     for error in problem["errors"].as_array().into_iter().flatten() {
         let field = error["field"].as_str().unwrap_or("?");
         let message = error["message"].as_str().unwrap_or("?");
-        text.push_str(&format!("\n  {field}: {message}"));
+        if !text.contains(message) {
+            text.push_str(&format!("\n  {field}: {message}")); // a single one is the summary already
+        }
     }
     if problem["status"] == 401 {
         text.push_str("\n  set ESCAPEMENT_TOKEN to a token of this server");
@@ -159,6 +161,13 @@ mod tests {
             sentence(&problem),
             "2 fields are wrong\n  schedule: minute 60: use 0-59\n  name: is missing"
         );
+    }
+
+    #[test]
+    fn a_single_wrong_field_is_said_once() {
+        let problem = json!({"status": 400, "detail": "schedule: minute 60: use 0-59", "errors": [
+            {"field": "schedule", "message": "minute 60: use 0-59"}]});
+        assert_eq!(sentence(&problem), "schedule: minute 60: use 0-59");
     }
 
     #[test]

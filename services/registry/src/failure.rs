@@ -7,7 +7,7 @@ use std::future::Future;
 use store::{Retry, StoreError};
 use tonic::Status;
 
-/// Tries of a transaction that met a deadlock, or that another one overtook.
+/// Tries of a transaction that met a deadlock, that another one overtook, or that had to wait too long for others' locks.
 const TRIES_MAX: u32 = 4;
 
 /// Wrong fields that an answer names.
@@ -102,7 +102,7 @@ impl Failure {
     fn worth_another_try(&self) -> bool {
         match self {
             Self::Overtaken => true,
-            Self::Store(error) => error.retry() == Retry::AtOnce,
+            Self::Store(error) => error.retry() == Retry::AtOnce || error.is_busy(),
             _ => false,
         }
     }
@@ -138,6 +138,12 @@ impl From<Failure> for Status {
             )),
             Failure::Overtaken => {
                 Self::unavailable("other changes of the same jobs were faster each time: try again")
+            }
+            Failure::Store(error) if error.is_busy() => {
+                tracing::warn!(%error, tries = TRIES_MAX, "Refused a change: others hold what it needs");
+                Self::unavailable(
+                    "others are changing or planning the same things, and were not done in time: try again",
+                )
             }
             Failure::Broken(doing) => status::internal(doing, &failure),
             Failure::Store(error) => match error.retry() {

@@ -186,7 +186,9 @@ const fn of_cause(cause: MisfireCause) -> &'static str {
         MisfireCause::Database => "the database could not be reached",
         MisfireCause::Paused => "the job was paused, and its resumption counts the pause as an outage",
         MisfireCause::BeyondRetention => "it is older than what the ledger keeps",
-        MisfireCause::Unknown => "no evidence says why",
+        MisfireCause::Unknown => {
+            "no evidence says why; with workers connected, the usual reason is that each slot was taken"
+        }
     }
 }
 
