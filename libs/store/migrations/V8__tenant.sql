@@ -25,3 +25,12 @@ CREATE TABLE queue_limit (
 
 -- What counts against the limits: the runs that workers have, not those that wait for a retry.
 CREATE INDEX run_lease_running ON run_lease (tenant_id, queue) WHERE session_id IS NOT NULL;
+
+-- A claim's own leases are found beside those of its sessions that are gone and that an old snapshot still sees.
+DROP INDEX run_lease_session;
+CREATE INDEX run_lease_session ON run_lease (session_id, claim_id);
+
+-- What is due, whatever its priority: one look for each tenant and queue, which steps over no row that is not due, nor
+-- over those that are gone and older. A claim then takes rows by priority.
+CREATE INDEX run_queue_due ON run_queue (tenant_id, queue, due_at);
+ALTER TABLE run_queue ADD CONSTRAINT priority_is_a_digit CHECK (priority BETWEEN 0 AND 9);

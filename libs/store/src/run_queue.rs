@@ -93,7 +93,7 @@ pub struct Claimed {
     pub parking: Vec<RunKey>,
     /// How many tenants had due rows, [`TENANTS_MAX`] at most.
     pub tenants: i64,
-    /// How many combinations of tenant, queue and priority had, of those tenants that were served.
+    /// How many queues of them had, but for tenants that another claim held.
     pub lanes: i64,
     /// How many queues of tenants were at a limit.
     pub held: i64,
@@ -196,11 +196,12 @@ fn summary(row: &Row) -> Claimed {
 pub struct Due {
     /// A row is due already; others may be at it.
     pub overdue: bool,
-    /// Until the next one becomes due; none when none is queued.
+    /// Until the next one becomes due; none when none does within the horizon.
     pub wait: Option<Duration>,
 }
 
-/// When there is something to claim in `queues`, of `tenants` (none: of every tenant), not before `floor`.
+/// When there is something to claim in `queues`, of `tenants` (none: of every tenant), not before `floor` and not later
+/// than `horizon` from now.
 ///
 /// # Errors
 /// [`StoreError::Database`].
@@ -209,11 +210,17 @@ pub async fn next_due(
     queues: &[String],
     tenants: Option<&[TenantId]>,
     floor: DateTime<Utc>,
+    horizon: Duration,
 ) -> Result<Due, StoreError> {
     let tenants: Option<Vec<Uuid>> = tenants.map(|tenants| tenants.iter().map(|tenant| tenant.0).collect());
+    let horizon = i64::try_from(horizon.as_millis()).unwrap_or(i64::MAX);
     let client = store.client("look for the next due run").await?;
     let rows = client
-        .query("look for the next due run", sql!("run_queue/next_due.sql"), &[&queues, &tenants, &floor])
+        .query(
+            "look for the next due run",
+            sql!("run_queue/next_due.sql"),
+            &[&queues, &tenants, &floor, &horizon],
+        )
         .await?;
     Ok(rows.first().map_or_else(Due::default, |row| Due {
         overdue: row.get("overdue"),
@@ -223,16 +230,22 @@ pub async fn next_due(
     }))
 }
 
-/// The instant before which nothing in `queues` is due, never above now − 10 s. Worth remembering for 30 s: claims
-/// that carry it step over the index entries of rows that are long gone.
+/// The instant before which nothing in `queues` is due, never above now − 10 s, given that nothing is due before `since`:
+/// claims that carry it step over the index entries of rows that are long gone. To look from an older floor on costs
+/// little; now and then it should be the beginning of time, for a row that should not be there.
 ///
 /// # Errors
 /// [`StoreError::Database`].
-pub async fn floor(store: &Store, queues: &[String]) -> Result<DateTime<Utc>, StoreError> {
+pub async fn floor(
+    store: &Store,
+    queues: &[String],
+    since: DateTime<Utc>,
+) -> Result<DateTime<Utc>, StoreError> {
     let client = store.client("look for the oldest queued run").await?;
-    let rows =
-        client.query("look for the oldest queued run", sql!("run_queue/floor.sql"), &[&queues]).await?;
-    Ok(rows.first().map_or(DateTime::UNIX_EPOCH, |row| row.get("floor")))
+    let rows = client
+        .query("look for the oldest queued run", sql!("run_queue/floor.sql"), &[&queues, &since])
+        .await?;
+    Ok(rows.first().map_or(since, |row| row.get("floor")))
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
 //! What a claim takes, and what it must not.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod handing;
 mod support;
@@ -10,6 +11,9 @@ use model::release::{Release, Way, release};
 use model::run::{Origin, Reason, State};
 use std::collections::BTreeSet;
 use tokio_postgres::types::ToSql;
+
+/// Later than anything here is due.
+const HORIZON: std::time::Duration = std::time::Duration::from_secs(3_600);
 
 #[tokio::test]
 async fn a_due_run_is_taken_once_and_its_lease_has_a_token() {
@@ -198,9 +202,10 @@ async fn what_is_held_is_neither_taken_nor_waited_for() {
     assert!(!claimed.moved(), "{claimed:?}");
     let queues = ["default".to_owned()];
     let due =
-        store::run_queue::next_due(&floor.cell.store, &queues, None, chrono::DateTime::UNIX_EPOCH).await;
+        store::run_queue::next_due(&floor.cell.store, &queues, None, chrono::DateTime::UNIX_EPOCH, HORIZON)
+            .await;
     assert_eq!(due.expect("looked"), store::run_queue::Due::default());
-    store::run_queue::floor(&floor.cell.store, &queues).await.expect("a floor");
+    store::run_queue::floor(&floor.cell.store, &queues, chrono::DateTime::UNIX_EPOCH).await.expect("a floor");
     let status = include_str!("../sql/status/queue.sql");
     let held = floor.side.query_one(status, &[&model::ids::TenantId::DEFAULT.0]).await.expect("a queue");
     assert_eq!((held.get::<_, i64>("planned"), held.get::<_, i64>("waiting")), (0, 1));
@@ -255,9 +260,10 @@ async fn nothing_is_taken_before_it_is_due_nor_once_it_counts_as_missed() {
     let claimed = floor.claim(worker, 10).await;
     assert!(!claimed.moved(), "{claimed:?}");
     let queues = ["default".to_owned()];
-    let due = store::run_queue::next_due(&floor.cell.store, &queues, None, chrono::DateTime::UNIX_EPOCH)
-        .await
-        .expect("the next");
+    let due =
+        store::run_queue::next_due(&floor.cell.store, &queues, None, chrono::DateTime::UNIX_EPOCH, HORIZON)
+            .await
+            .expect("the next");
     assert!(due.overdue);
     let wait = due.wait.expect("one is to come").as_secs();
     assert!((50..=60).contains(&wait), "{wait}");
@@ -291,7 +297,11 @@ async fn a_tenants_herd_does_not_keep_another_tenant_waiting() {
 async fn the_floor_is_the_oldest_row_and_never_younger_than_ten_seconds() {
     let floor = Floor::create().await;
     let queues = ["default".to_owned()];
-    let look = async || store::run_queue::floor(&floor.cell.store, &queues).await.expect("a floor");
+    let look = async || {
+        store::run_queue::floor(&floor.cell.store, &queues, chrono::DateTime::UNIX_EPOCH)
+            .await
+            .expect("a floor")
+    };
     assert!(look().await <= floor.start - chrono::Duration::seconds(5));
     floor.due(floor.job().await, 1, true).await;
     assert!(look().await <= floor.start - chrono::Duration::seconds(5), "a row may still be on its way");
@@ -333,11 +343,17 @@ async fn a_claim_uses_its_indexes_on_a_full_queue() {
         &resuming,
         &credit,
     ];
-    let indexes =
-        ["run_queue_claim", "run_queue_pkey", "run_lease_running", "tenant_pkey", "queue_limit_pkey"];
+    let indexes = [
+        "run_queue_claim",
+        "run_queue_due",
+        "run_queue_pkey",
+        "run_lease_running",
+        "tenant_pkey",
+        "queue_limit_pkey",
+    ];
     uses(&floor, include_str!("../sql/run_queue/claim.sql"), &claim, &indexes).await;
     let serve: [&(dyn ToSql + Sync); 4] = [&after, &through, &queues, &floor_at];
-    let indexes = ["run_queue_claim", "tenant_pkey", "queue_limit_pkey"];
+    let indexes = ["run_queue_due", "tenant_pkey", "queue_limit_pkey"];
     uses(&floor, include_str!("../sql/tenant/serve.sql"), &serve, &indexes).await;
 }
 

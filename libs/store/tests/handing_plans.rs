@@ -51,8 +51,8 @@ async fn dispatchers_statements_use_their_indexes_on_full_tables() {
     let reason = "REPLACED";
     type Case<'a> = (&'a str, Vec<&'a (dyn ToSql + Sync)>, &'a [&'a str]);
     let statements: [Case<'_>; 24] = [
-        ("run_queue/next_due", vec![&queues, &tenants, &since], &["run_queue_claim"]),
-        ("run_queue/floor", vec![&queues], &["run_queue_claim"]),
+        ("run_queue/next_due", vec![&queues, &tenants, &since, &grace], &["run_queue_due"]),
+        ("run_queue/floor", vec![&queues, &since], &["run_queue_due"]),
         ("run_lease/draw_tokens", vec![&some_claim, &sessions], &["run_lease_session"]),
         (
             "run_lease/assignments",

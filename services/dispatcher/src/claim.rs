@@ -27,8 +27,9 @@ const SLEEP_OVERDUE: Duration = Duration::from_millis(100);
 const SLEEP_FAILED: Duration = Duration::from_millis(250);
 /// Where claims begin.
 const FIRST: Tenants = Tenants::After(TenantId(Uuid::nil()));
-/// How long a floor is remembered.
-const FLOOR_AGE_MAX: Duration = Duration::from_secs(30);
+/// How long a floor is good, and how long it is raised from where it was.
+const FLOOR_AGE_MAX: Duration = Duration::from_secs(5);
+const FLOOR_LOOK_MAX: Duration = Duration::from_secs(30);
 /// While more tenants have due rows than one claim serves, and those that it served could start nothing.
 const SLEEP_CROWDED: Duration = Duration::from_millis(20);
 
@@ -94,7 +95,9 @@ struct Claimer<'a> {
 struct Floor {
     at: DateTime<Utc>,
     queues: Vec<String>,
+    /// In full.
     looked: Instant,
+    raised: Instant,
 }
 
 impl<'a> Claimer<'a> {
@@ -193,25 +196,30 @@ impl<'a> Claimer<'a> {
         }
     }
 
-    /// The remembered floor, looked up again when it is old or other queues are served.
+    /// The remembered floor, raised when it is old, and looked up in full when it is older or other queues are served.
     async fn floor(&mut self, groups: &[Group]) -> Result<DateTime<Utc>, StoreError> {
         let queues = queues_of(groups);
-        if let Some(floor) = &self.floor
-            && floor.queues == queues
-            && floor.looked.elapsed() < FLOOR_AGE_MAX
-        {
-            return Ok(floor.at);
-        }
-        let looked = Instant::now();
-        let at = run_queue::floor(&self.shared.store, &queues).await?;
+        let now = Instant::now();
+        let known = self.floor.take().filter(|floor| floor.queues == queues);
+        let (since, looked) = match &known {
+            Some(floor) if now.duration_since(floor.raised) < FLOOR_AGE_MAX => {
+                let at = floor.at;
+                self.floor = known;
+                return Ok(at);
+            }
+            Some(floor) if now.duration_since(floor.looked) < FLOOR_LOOK_MAX => (floor.at, floor.looked),
+            Some(_) | None => (DateTime::UNIX_EPOCH, now),
+        };
+        let at = run_queue::floor(&self.shared.store, &queues, since).await?;
         self.rotation.retain(|of, _| groups.iter().any(|group| group.queues == *of));
-        self.floor = Some(Floor { at, queues, looked });
+        self.floor = Some(Floor { at, queues, looked, raised: now });
         Ok(at)
     }
 
     async fn next_due(&self, groups: &[Group], floor: DateTime<Utc>) -> Result<Due, StoreError> {
         let tenants: Option<Vec<TenantId>> = groups.iter().map(|group| group.tenant).collect();
-        run_queue::next_due(&self.shared.store, &queues_of(groups), tenants.as_deref(), floor).await
+        run_queue::next_due(&self.shared.store, &queues_of(groups), tenants.as_deref(), floor, SLEEP_MAX)
+            .await
     }
 }
 

@@ -1,6 +1,7 @@
 -- What the workers of the sessions $1 are to be told of their leases: those of claim $2, or all when it is NULL.
 WITH lease AS MATERIALIZED (
-    SELECT * FROM run_lease WHERE session_id = ANY($1::uuid[]) AND ($2::uuid IS NULL OR claim_id = $2)
+    SELECT * FROM run_lease WHERE session_id = ANY($1::uuid[]) AND claim_id = $2::uuid
+    UNION ALL SELECT * FROM run_lease WHERE session_id = ANY($1::uuid[]) AND $2::uuid IS NULL
 )
 SELECT l.job_id, l.scheduled_for, l.tenant_id, l.attempt, l.token, l.session_id, l.connection, l.generation, l.exclusive,
        l.undelivered, l.lost, l.failed, l.cancel_reason::text AS cancel_reason, l.accepted_at, l.origin::text AS origin,

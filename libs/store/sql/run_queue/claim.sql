@@ -46,32 +46,16 @@ WITH at AS MATERIALIZED (
       AND (t.id = ANY(string_to_array(nullif(current_setting('escapement.locked', true), ''), ',')::uuid[])
            OR t.max_running IS NULL AND t.max_starts_per_second IS NULL
               AND NOT EXISTS (SELECT FROM queue_limit l WHERE l.tenant_id = s.tenant_id))
-), lane AS MATERIALIZED (
-    SELECT l.tenant_id, l.queue, l.priority
-    FROM served s CROSS JOIN LATERAL (
-        WITH RECURSIVE found AS (
-            (SELECT q.tenant_id, q.queue, q.priority, q.due_at FROM run_queue q
-             WHERE q.tenant_id = s.tenant_id AND q.due_at >= $6
-             ORDER BY q.tenant_id, q.queue, q.priority, q.due_at LIMIT 1)
-            UNION ALL
-            SELECT n.* FROM found f CROSS JOIN LATERAL (
-                SELECT q.tenant_id, q.queue, q.priority, q.due_at FROM run_queue q
-                WHERE (q.tenant_id, q.queue, q.priority) > (f.tenant_id, f.queue, f.priority)
-                  AND q.tenant_id <= s.tenant_id AND q.due_at >= $6
-                ORDER BY q.tenant_id, q.queue, q.priority, q.due_at LIMIT 1
-            ) n
-        )
-        SELECT * FROM found
-    ) l
-    WHERE l.queue = ANY($5::text[]) AND l.due_at <= (SELECT now FROM at)
-), part AS MATERIALIZED ( -- a queue of a tenant; `parts`: those of the tenant that may start something
-    SELECT p.tenant_id, p.queue, p.priorities, p.room,
+), part AS MATERIALIZED ( -- a queue of a tenant with due rows; `parts`: those of the tenant that may start something
+    SELECT p.tenant_id, p.queue, p.room,
            greatest(1, count(*) FILTER (WHERE p.room IS NULL OR p.room > 0) OVER (PARTITION BY p.tenant_id)) AS parts
     FROM (
         SELECT q.*, l.max_running - CASE WHEN l.max_running IS NOT NULL THEN (
                    SELECT count(*) FROM run_lease o
                    WHERE o.tenant_id = q.tenant_id AND o.queue = q.queue AND o.session_id IS NOT NULL) END AS room
-        FROM (SELECT tenant_id, queue, array_agg(priority ORDER BY priority) AS priorities FROM lane GROUP BY tenant_id, queue) q
+        FROM (SELECT s.tenant_id, d.queue FROM served s CROSS JOIN (SELECT DISTINCT unnest($5::text[]) AS queue) d
+              WHERE (SELECT true FROM run_queue q WHERE q.tenant_id = s.tenant_id AND q.queue = d.queue
+                       AND q.due_at >= $6 AND q.due_at <= (SELECT now FROM at) LIMIT 1)) q
         LEFT JOIN queue_limit l ON l.tenant_id = q.tenant_id AND l.queue = q.queue
     ) p
     ORDER BY md5($4::uuid::text || p.queue)
@@ -85,7 +69,7 @@ WITH at AS MATERIALIZED (
 ), picked AS MATERIALIZED ( -- no ORDER BY out here: it would lock every row that it sorts
     SELECT t.* FROM share s CROSS JOIN LATERAL (
         SELECT o.* FROM part p CROSS JOIN LATERAL (
-            SELECT r.* FROM unnest(p.priorities) AS l(priority) CROSS JOIN LATERAL (
+            SELECT r.* FROM generate_series(0, 9) AS l(priority) CROSS JOIN LATERAL (
                 SELECT q.* FROM run_queue q
                 WHERE q.tenant_id = s.tenant_id AND q.queue = p.queue AND q.priority = l.priority
                   AND q.due_at <= (SELECT now FROM at) AND q.due_at >= $6
@@ -119,7 +103,7 @@ WITH at AS MATERIALIZED (
           JOIN run_lease l ON l.tenant_id = h.tenant_id AND l.queue = h.queue AND l.session_id IS NOT NULL) l
     CROSS JOIN LATERAL (
         SELECT q.* FROM run_queue q
-        WHERE q.job_id = l.job_id AND q.queue = l.queue AND q.tenant_id = l.tenant_id AND q.attempt = 0 AND q.exclusive
+        WHERE q.job_id = l.job_id AND q.queue || '' = l.queue AND q.attempt = 0 AND q.exclusive -- by its key, never by the queue
           AND q.due_at <= (SELECT now FROM at) AND (q.start_by IS NULL OR q.start_by > (SELECT now FROM at))
           AND (q.job_id, q.scheduled_for) NOT IN (SELECT job_id, scheduled_for FROM picked)
         LIMIT 100
@@ -217,7 +201,7 @@ SELECT EXISTS (SELECT FROM identity) AS identified,
        (SELECT count(*) FROM postponed) AS postponed,
        (SELECT array_agg(job_id ORDER BY job_id, scheduled_for) FROM blocked WHERE parks) AS parking_jobs,
        (SELECT array_agg(scheduled_for ORDER BY job_id, scheduled_for) FROM blocked WHERE parks) AS parking_instants,
-       (SELECT count(*) FROM lane) AS lanes,
+       (SELECT count(*) FROM part) AS lanes,
        (SELECT count(*) FROM held) AS held,
        coalesce((SELECT tenant_id FROM last), (SELECT tenant_id FROM served ORDER BY place DESC LIMIT 1)) AS last_tenant,
        (SELECT credit FROM last) AS credit
