@@ -7,6 +7,9 @@ use std::time::Duration;
 service::settings! {
     /// The watchdog's settings.
     pub struct WatchdogConfig {
+        /// How far the database's clock may jump from one check to the next before judging stops, in milliseconds; 0
+        /// judges by any clock.
+        clock_jump_guard_ms: u64 = 5_000,
         /// How often it looks for occurrences to judge and for alerts that have recovered, in milliseconds.
         check_every_ms: u64 = 1_000,
         /// Jobs that one transaction judges at most.
@@ -45,6 +48,11 @@ impl WatchdogConfig {
             private: self.webhook_allow_private,
             link_local: self.webhook_allow_link_local,
         }
+    }
+
+    /// How far the clock may jump; none is as far as it likes.
+    pub fn clock_jump_guard(&self) -> Option<Duration> {
+        (self.clock_jump_guard_ms > 0).then(|| Duration::from_millis(self.clock_jump_guard_ms))
     }
 
     /// How long etcd keeps the leadership.

@@ -4,18 +4,19 @@
 //! trusted; what a frozen leader would still write is refused by the fence. A database that can't be reached ends
 //! no leadership: no other watchdog could write either.
 
-use crate::check::{self, Limits};
+use crate::check::{self, Limits, Summary};
 use crate::dates::Dates;
 use crate::metrics::Metrics;
 use crate::refusal::Refusal;
 use election::{Candidate, Leadership, Role};
+use model::clock_guard::{Guard, Verdict};
 use model::ids::HolderId;
 use service::health::Beat;
 use service::runtime::chain;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use store::fence::{self, Raised, Term};
-use store::{Store, StoreError, alert};
+use store::{Store, StoreError, alert, clock};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -37,6 +38,8 @@ pub struct Lead {
     pub limits: Limits,
     /// How often it checks.
     pub every: Duration,
+    /// How far the clocks may differ from one look to the next.
+    pub clock_jump_guard: Option<Duration>,
     /// Tells the delivery loop that something was put into the outbox.
     pub poke: Arc<Notify>,
     /// Where it counts.
@@ -163,11 +166,17 @@ impl Lead {
         tracing::info!(term = term.revision, "Leading");
         let mut ticker_was_silent = false;
         let mut dates = Dates::default();
+        let mut guard = Guard::new(self.clock_jump_guard);
         let leads = || leadership.valid_for().is_some();
         loop {
             beat.beat();
             let began = Instant::now();
-            match check::run_once(&self.store, term, self.limits, &mut dates, leads).await {
+            let checked = match self.is_steady(term, &mut guard).await {
+                Ok(true) => check::run_once(&self.store, term, self.limits, &mut dates, leads).await,
+                Ok(false) => Ok(Summary::default()),
+                Err(error) => Err(error),
+            };
+            match checked {
                 Ok(summary) => {
                     self.metrics.cycle(began.elapsed(), summary);
                     if summary.deliveries > 0 {
@@ -200,6 +209,22 @@ impl Lead {
                 () = shutdown.cancelled() => return End::Shutdown,
                 () = leadership.lost() => return End::Lost,
                 () = tokio::time::sleep(self.every.saturating_sub(began.elapsed())) => {}
+            }
+        }
+    }
+
+    /// Whether occurrences may be judged by the clock as it is.
+    async fn is_steady(&self, term: Term, guard: &mut Guard) -> Result<bool, StoreError> {
+        match guard.look(clock::now(&self.store).await?, Instant::now()) {
+            Verdict::Steady => Ok(true),
+            Verdict::Settling => Ok(false),
+            Verdict::Jumped(by) => {
+                tracing::error!(
+                    term = term.revision,
+                    clock.jump_ms = by.num_milliseconds(),
+                    "The database's clock jumped; nothing is judged until it has been steady for 10 seconds"
+                );
+                Ok(false)
             }
         }
     }

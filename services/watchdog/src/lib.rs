@@ -98,6 +98,7 @@ pub async fn run(context: Context<WatchdogConfig>) -> Result<(), WatchdogError> 
             occurrences: settings.check_occurrences_max as usize,
         },
         every: Duration::from_millis(settings.check_every_ms),
+        clock_jump_guard: settings.clock_jump_guard(),
         poke,
         metrics,
     };
