@@ -12,6 +12,7 @@ mod problem;
 mod query;
 mod rule;
 
+pub use problem::of_status as problem;
 pub use rule::GatewayError;
 pub(crate) use rule::{Body, Rule, rules};
 

@@ -40,6 +40,7 @@ pub mod run;
 pub mod run_cancel;
 pub mod run_end;
 pub mod run_lease;
+pub mod run_live;
 pub mod run_outcome;
 pub mod run_parked;
 pub mod run_queue;

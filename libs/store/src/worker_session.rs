@@ -54,8 +54,20 @@ pub async fn insert(
         .map(drop)
 }
 
-/// Takes a session over for a new connection, its leases too; the number of the connection. None when the session has
-/// ended, never was, or is another tenant's.
+/// What became of a session that somebody wants to go on with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum Resumed {
+    /// It goes on, through the connection of this number.
+    Taken(i32),
+    /// Its worker has not said a word through the last connections: it does not hear what it is told.
+    Deaf,
+    /// It has ended, never was, or is another tenant's.
+    Gone,
+}
+
+/// Takes a session over for a new connection, its leases too, unless that has happened `unheard_max` times without a word
+/// of its worker since.
 ///
 /// # Errors
 /// [`StoreError::Database`].
@@ -64,7 +76,8 @@ pub async fn resume(
     session: SessionId,
     dispatcher: DispatcherId,
     worker: &Worker,
-) -> Result<Option<i32>, StoreError> {
+    unheard_max: i32,
+) -> Result<Resumed, StoreError> {
     let mut client = store.client("resume a session").await?;
     let tx = client.begin("resume a session").await?;
     let lock = tx.prepare(sql!("worker_session/lock.sql")).await?;
@@ -82,11 +95,13 @@ pub async fn resume(
                 &worker.version,
                 &worker.queues,
                 &worker.slots,
+                &unheard_max,
             ],
         ),
     )
     .await?;
-    let Some(connection) = taken.first().map(|row| row.get::<_, i32>("connection")) else { return Ok(None) };
+    let Some(row) = taken.first() else { return Ok(Resumed::Gone) };
+    let Some(connection) = row.get::<_, Option<i32>>("connection") else { return Ok(Resumed::Deaf) };
     let lock = tx.prepare(sql!("run_lease/lock_of_sessions.sql")).await?;
     let note = tx.prepare(sql!("run_lease/reconnect.sql")).await?;
     try_join(
@@ -95,7 +110,19 @@ pub async fn resume(
     )
     .await?;
     tx.commit().await?;
-    Ok(Some(connection))
+    Ok(Resumed::Taken(connection))
+}
+
+/// A worker has spoken through the connection of this number.
+///
+/// # Errors
+/// [`StoreError::Database`].
+pub async fn heard(store: &Store, session: SessionId, connection: i32) -> Result<(), StoreError> {
+    let client = store.client("note that a worker hears").await?;
+    client
+        .query("note that a worker hears", sql!("worker_session/heard.sql"), &[&session.0, &connection])
+        .await
+        .map(drop)
 }
 
 /// A session as somebody saw it.

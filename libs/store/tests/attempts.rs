@@ -11,7 +11,7 @@ use model::run::{Reason, State};
 use std::time::Duration;
 use store::run_end::{self, Attempt, End, Output};
 use store::run_lease::{self, Acceptance, Retry, assignment::Assignment};
-use store::worker_session::{self, Seen};
+use store::worker_session::{self, Resumed, Seen};
 use store::{StoreError, run_outcome};
 
 fn succeeded(key: RunKey, attempt: Attempt) -> End {
@@ -210,8 +210,8 @@ async fn a_session_that_was_reaped_is_not_resumed() {
     assert_eq!(reap(&floor, seen).await, 1);
     assert_eq!(reap(&floor, seen).await, 0, "once");
     let resumed =
-        worker_session::resume(&floor.cell.store, worker, floor.dispatcher, &handing::worker()).await;
-    assert_eq!(resumed.expect("asked"), None);
+        worker_session::resume(&floor.cell.store, worker, floor.dispatcher, &handing::worker(), 2).await;
+    assert_eq!(resumed.expect("asked"), Resumed::Gone);
 }
 
 #[tokio::test]
@@ -219,6 +219,22 @@ async fn another_tenants_worker_does_not_resume_a_session() {
     let floor = Floor::create().await;
     let worker = floor.worker().await;
     let foreign = worker_session::Worker { tenant: Some(model::ids::TenantId::DEFAULT), ..handing::worker() };
-    let resumed = worker_session::resume(&floor.cell.store, worker, floor.dispatcher, &foreign).await;
-    assert_eq!(resumed.expect("asked"), None);
+    let resumed = worker_session::resume(&floor.cell.store, worker, floor.dispatcher, &foreign, 2).await;
+    assert_eq!(resumed.expect("asked"), Resumed::Gone);
+}
+
+#[tokio::test]
+async fn a_session_is_resumed_twice_and_not_again_before_its_worker_was_heard() {
+    let floor = Floor::create().await;
+    let (worker, store) = (floor.worker().await, &floor.cell.store);
+    let resume = async || {
+        let itself = handing::worker();
+        worker_session::resume(store, worker, floor.dispatcher, &itself, 2).await.expect("asked")
+    };
+    assert_eq!((resume().await, resume().await), (Resumed::Taken(2), Resumed::Taken(3)));
+    assert_eq!(resume().await, Resumed::Deaf);
+    worker_session::heard(store, worker, 2).await.expect("noted");
+    assert_eq!(resume().await, Resumed::Deaf, "an older connection proves nothing");
+    worker_session::heard(store, worker, 3).await.expect("noted");
+    assert_eq!(resume().await, Resumed::Taken(4));
 }

@@ -6,6 +6,7 @@ mod support;
 
 use handing::Floor;
 use model::ids::RunKey;
+use store::worker_session::Resumed;
 
 /// Another claimer's transaction has taken the older of two due runs of an exclusive job and has not committed.
 async fn another_claims(other: &tokio_postgres::Client, key: RunKey) {
@@ -153,9 +154,9 @@ async fn a_resume_that_waits_for_a_claim_takes_its_lease_along() {
         other.batch_execute("COMMIT").await.expect("committed");
     };
     let itself = handing::worker();
-    let resume = store::worker_session::resume(&floor.cell.store, worker, floor.dispatcher, &itself);
+    let resume = store::worker_session::resume(&floor.cell.store, worker, floor.dispatcher, &itself, 2);
     let (resumed, ()) = tokio::join!(resume, meanwhile);
-    assert_eq!(resumed.expect("resumed"), Some(2));
+    assert_eq!(resumed.expect("resumed"), Resumed::Taken(2));
     let leases = store::run_lease::of_sessions(&floor.cell.store, &[worker], std::time::Duration::ZERO)
         .await
         .expect("leases");

@@ -2,8 +2,10 @@
 
 use crate::allow::{self, Rules, SHELL, User};
 use crate::environment;
-use crate::output::Tail;
+use crate::orphans;
+use crate::output::Sink;
 use crate::process::{Output, Process};
+use crate::redact::Secrets;
 use model::job::Exec;
 use std::io;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -45,11 +47,12 @@ impl Processes {
     /// `/`, because that user may not enter the agent's.
     ///
     /// # Errors
-    /// When the agent's working directory is gone.
+    /// When the agent's working directory is gone, or the kernel has no subreapers.
     pub fn new(rules: Rules, user: Option<User>, output_max: usize) -> io::Result<Self> {
         let variable = |name: &str, default: &str| std::env::var(name).unwrap_or_else(|_| default.to_owned());
         let home = user.as_ref().map_or_else(|| variable("HOME", "/"), |user| user.home.clone());
         let folder = if user.is_some() { PathBuf::from("/") } else { std::env::current_dir()? };
+        orphans::adopt()?;
         let base = Base { path: variable("PATH", DEFAULT_PATH), home, folder };
         Ok(Self { rules, user, base, output_max })
     }
@@ -63,15 +66,17 @@ impl Processes {
             Err(refusal) => return Report::not_started(refusal.to_string()),
         };
         let command = self.command(run, exec, &program, &folder);
-        let (mut process, output) = match Process::start(command).await {
+        let token = run.fencing_token().to_string();
+        let (mut process, output) = match Process::start(command, token).await {
             Ok(started) => started,
             Err(error) => {
                 let (program, folder) = (program.display(), folder.display());
                 return Report::not_started(format!("cannot start {program} in {folder}: {error}"));
             }
         };
-        let tail = Arc::new(Mutex::new(Tail::new(self.output_max)));
-        let mut reading = AbortOnDropHandle::new(tokio::spawn(fill(Arc::clone(&tail), output)));
+        let secrets = Secrets::of(&exec.env);
+        let sink = Arc::new(Mutex::new(Sink::new(run.clone(), secrets, self.output_max)));
+        let mut reading = AbortOnDropHandle::new(tokio::spawn(fill(Arc::clone(&sink), output)));
         let ended = tokio::select! {
             biased;
             ended = process.ended() => ended,
@@ -84,7 +89,7 @@ impl Processes {
                 "A process outside the run's group holds its output open"
             );
         }
-        let (output, truncated) = tail.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let (output, truncated) = sink.lock().unwrap_or_else(PoisonError::into_inner).take();
         match ended {
             Ok(status) => report(status).with_output(output, truncated),
             Err(error) => Report::failed(format!("cannot wait for the process: {error}")),
@@ -107,8 +112,8 @@ impl Processes {
     }
 }
 
-async fn fill(tail: Arc<Mutex<Tail>>, output: Output) {
-    output.read(|bytes| tail.lock().unwrap_or_else(PoisonError::into_inner).push(bytes)).await;
+async fn fill(sink: Arc<Mutex<Sink>>, output: Output) {
+    output.read(|bytes| sink.lock().unwrap_or_else(PoisonError::into_inner).push(bytes)).await;
 }
 
 fn report(status: ExitStatus) -> Report {

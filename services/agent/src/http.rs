@@ -1,9 +1,10 @@
 //! Makes a job's HTTP call: one request, no redirect, no proxy, only to addresses that were judged.
 
 use crate::environment;
-use crate::output::Tail;
+use crate::output::Sink;
+use crate::redact::Secrets;
 use model::job::Http;
-use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use reqwest::header::{CONTENT_LENGTH, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, RequestBuilder};
 use service::egress::{self, Egress, EgressError, Policy, Refused};
 use worker::{Report, RunContext};
@@ -45,7 +46,7 @@ impl Calls {
         };
         tokio::select! {
             biased;
-            called = tokio::time::timeout(http.timeout, self.call(request)) => {
+            called = tokio::time::timeout(http.timeout, self.call(run, http, request)) => {
                 called.unwrap_or_else(|_| Report::failed(format!("no whole answer within {:?}", http.timeout)))
             }
             () = run.cancelled() => Report::failed("the call was given up"),
@@ -56,36 +57,43 @@ impl Calls {
         let method = Method::from_bytes(http.method.as_bytes());
         let method = method.map_err(|_| Unsound::Method(http.method.clone()))?;
         let request = self.egress.request(method, &http.url)?.headers(headers(run, http)?);
-        Ok(if http.body.is_empty() { request } else { request.body(http.body.clone()) })
+        if !http.body.is_empty() {
+            return Ok(request.body(http.body.clone()));
+        }
+        // Servers refuse a POST that does not say how long it is.
+        let says_length = matches!(http.method.as_str(), "POST" | "PUT" | "PATCH");
+        Ok(if says_length { request.header(CONTENT_LENGTH, 0) } else { request })
     }
 
-    async fn call(&self, request: RequestBuilder) -> Report {
+    async fn call(&self, run: &RunContext, http: &Http, request: RequestBuilder) -> Report {
+        let secrets = Secrets::of(&http.headers);
         let mut response = match request.send().await {
             Ok(response) => response,
-            Err(error) => return unanswered(&error),
+            Err(error) => return unanswered(&error, &secrets),
         };
         let status = response.status();
-        let mut tail = Tail::new(self.output_max);
+        let mut sink = Sink::new(run.clone(), secrets.clone(), self.output_max);
         let mut left = self.response_max;
         let broken = loop {
             match response.chunk().await {
                 Ok(Some(chunk)) if chunk.len() <= left => {
                     left -= chunk.len();
-                    tail.push(&chunk);
+                    sink.push(&chunk);
                 }
                 Ok(Some(chunk)) => {
-                    tail.push(&chunk[..left]);
-                    tail.cut();
+                    sink.push(&chunk[..left]);
+                    sink.cut();
                     break None;
                 }
                 Ok(None) => break None,
                 Err(error) => break Some(error),
             }
         };
-        let (output, truncated) = tail.take();
+        let (output, truncated) = sink.take();
         let report = match broken {
             Some(error) => {
-                Report::failed(format!("the answer {status} broke off: {}", service::runtime::chain(&error)))
+                let cause = secrets.text(&service::runtime::chain(&error));
+                Report::failed(format!("the answer {status} broke off: {cause}"))
             }
             None if status.is_success() => Report::succeeded(),
             None if status.is_redirection() => {
@@ -112,9 +120,9 @@ fn headers(run: &RunContext, http: &Http) -> Result<HeaderMap, Unsound> {
     Ok(headers)
 }
 
-fn unanswered(error: &reqwest::Error) -> Report {
+fn unanswered(error: &reqwest::Error, secrets: &Secrets) -> Report {
     match egress::refusal(error) {
         Some(refused) => Report::not_started(refused.to_string()),
-        None => Report::failed(format!("no answer: {}", service::runtime::chain(error))),
+        None => Report::failed(format!("no answer: {}", secrets.text(&service::runtime::chain(error)))),
     }
 }

@@ -1,7 +1,8 @@
 //! The agent: the ready-made worker, which starts processes and makes HTTP calls for runs.
 //!
 //! Owns what jobs may do on its machine; the session is `libs/worker`'s. Invariants: nothing starts that the
-//! agent's own configuration does not allow, whoever wrote the job; and no process of a run's group outlives the run.
+//! agent's own configuration does not allow, whoever wrote the job; no process of a run outlives the run;
+//! and no secret of a definition stands in what its work wrote.
 //! Deliberately no sandbox: allowed processes run with the rights of `exec_user`, or the agent's own.
 
 mod allow;
@@ -10,8 +11,10 @@ mod environment;
 mod exec;
 mod http;
 mod metrics;
+mod orphans;
 mod output;
 mod process;
+mod redact;
 
 pub use config::AgentConfig;
 

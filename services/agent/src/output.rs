@@ -1,6 +1,46 @@
-//! The end of an output, however long the output is.
+//! The end of an output, however long the output is, without secrets; and all of it shown while it comes.
 
+use crate::redact::{Redactor, Secrets};
 use std::collections::VecDeque;
+use worker::RunContext;
+
+/// Where the output of a run goes.
+#[derive(Debug)]
+pub struct Sink {
+    run: RunContext,
+    redactor: Redactor,
+    tail: Tail,
+}
+
+impl Sink {
+    /// Keeps the last `limit` bytes, without these secrets.
+    pub fn new(run: RunContext, secrets: Secrets, limit: usize) -> Self {
+        Self { run, redactor: Redactor::new(secrets), tail: Tail::new(limit) }
+    }
+
+    /// The next piece.
+    pub fn push(&mut self, bytes: &[u8]) {
+        let clean = self.redactor.push(bytes);
+        self.keep(&clean);
+    }
+
+    /// Notes that there was more.
+    pub const fn cut(&mut self) {
+        self.tail.cut();
+    }
+
+    /// The end, and whether there was more before it.
+    pub fn take(&mut self) -> (Vec<u8>, bool) {
+        let rest = self.redactor.finish();
+        self.keep(&rest);
+        self.tail.take()
+    }
+
+    fn keep(&mut self, clean: &[u8]) {
+        self.tail.push(clean);
+        self.run.output(clean);
+    }
+}
 
 /// Keeps the last bytes of what is pushed.
 #[derive(Debug)]

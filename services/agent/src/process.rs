@@ -1,11 +1,12 @@
-//! One process and its group: started, watched, and ended so that nothing of the group is left.
+//! One process and its group: started, watched, and ended so that nothing of it is left.
 //!
 //! Invariants: the group is killed before its leader is reaped, because until then the number can't belong to
-//! anybody else; and dropping a [`Process`] kills the group. A kill -9 of the agent ends the leader by its parent-
-//! death signal. Out of reach: what leaves the group (`setsid`), the leader's children after a kill -9 of the agent,
-//! and programs that gain privileges when started, which the kernel frees from the death signal. Where that
+//! anybody else; then what left the group is ended ([`crate::orphans`]); and dropping a [`Process`] does both. A kill -9 of
+//! the agent ends the leader by its parent-death signal. Out of reach: the leader's children after a kill -9 of the
+//! agent, and programs that gain privileges when started, which the kernel frees from the death signal. Where that
 //! matters, run the agent in a container or a cgroup of its own.
 
+use crate::orphans;
 use nix::sys::signal::{Signal, killpg};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
@@ -27,7 +28,11 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 pub struct Process {
     /// None once reaped.
     child: Option<Child>,
+    /// Once reaped.
+    status: Option<ExitStatus>,
     group: Pid,
+    /// Of the attempt, in the environment of everything that it started.
+    token: String,
     child_signals: tokio::signal::unix::Signal,
 }
 
@@ -40,7 +45,7 @@ impl Process {
     ///
     /// # Errors
     /// What the system says.
-    pub async fn start(mut command: Command) -> io::Result<(Self, Output)> {
+    pub async fn start(mut command: Command, token: String) -> io::Result<(Self, Output)> {
         // Before the start: an end that comes at once must not be missed.
         let child_signals = signal(SignalKind::child())?;
         let (reader, writer) = io::pipe()?;
@@ -48,7 +53,7 @@ impl Process {
         end_with_agent(&mut command);
         let child = fork_on_lasting_thread(command).await?;
         let group = Pid::from_raw(child.id().cast_signed());
-        let process = Self { child: Some(child), group, child_signals };
+        let process = Self { child: Some(child), status: None, group, token, child_signals };
         Ok((process, Output(pipe::Receiver::from_owned_fd(reader.into())?)))
     }
 
@@ -59,6 +64,8 @@ impl Process {
     pub async fn ended(&mut self) -> io::Result<ExitStatus> {
         loop {
             if let Some(status) = self.reap()? {
+                let token = self.token.clone();
+                tell_orphans(tokio::task::spawn_blocking(move || orphans::end(&token)).await.unwrap_or(0));
                 return Ok(status);
             }
             let _ = tokio::time::timeout(LOOK_EVERY, self.child_signals.recv()).await;
@@ -89,13 +96,19 @@ impl Process {
     }
 
     fn reap(&mut self) -> io::Result<Option<ExitStatus>> {
+        if self.child.is_none() {
+            return Ok(self.status);
+        }
         // WNOWAIT leaves the dead leader unreaped, so that its number still names the group when we kill it.
         let look = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
         if waitid(Id::Pid(self.group), look)? == WaitStatus::StillAlive {
             return Ok(None);
         }
         self.signal(Signal::SIGKILL)?;
-        self.child.take().map(|mut child| child.wait()).transpose()
+        let status = self.child.take().map(|mut child| child.wait()).transpose()?;
+        orphans::forget(self.group);
+        self.status = status;
+        Ok(status)
     }
 }
 
@@ -107,7 +120,13 @@ impl Drop for Process {
         }
         // A process in the kernel's hands can take its time to die; nobody waits for that here.
         let reaper = std::thread::Builder::new().name("process-reaper".into());
-        if let Err(error) = reaper.spawn(move || child.wait()) {
+        let (group, token) = (self.group, std::mem::take(&mut self.token));
+        let reap = move || {
+            let _ = child.wait();
+            orphans::forget(group);
+            tell_orphans(orphans::end(&token));
+        };
+        if let Err(error) = reaper.spawn(reap) {
             tracing::warn!(process.id = self.group.as_raw(), error = %error, "A killed process was not reaped");
         }
     }
@@ -166,7 +185,7 @@ fn start_fork_thread() -> Option<mpsc::Sender<Fork>> {
     let serve = move || {
         for Fork { mut command, child } in receiver {
             // Crash window: forked, and the run was dropped meanwhile. Nobody else knows the child.
-            if let Err(Ok(unwanted)) = child.send(command.spawn()) {
+            if let Err(Ok(unwanted)) = child.send(orphans::spawn(&mut command)) {
                 end_unwanted(unwanted);
             }
         }
@@ -179,5 +198,12 @@ fn end_unwanted(mut child: Child) {
     let ended = killpg(Pid::from_raw(child.id().cast_signed()), Signal::SIGKILL).map_err(io::Error::from);
     if let Err(error) = ended.and_then(|()| child.wait()) {
         tracing::warn!(process.id = child.id(), error = %error, "A process that nobody wants was not ended");
+    }
+    orphans::forget(Pid::from_raw(child.id().cast_signed()));
+}
+
+fn tell_orphans(ended: usize) {
+    if ended > 0 {
+        tracing::info!(processes = ended, "Ended what a run had left behind outside its group");
     }
 }

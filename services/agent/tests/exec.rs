@@ -128,12 +128,15 @@ async fn children_that_a_process_leaves_behind_are_killed() {
 }
 
 #[tokio::test]
-async fn a_daemon_that_left_the_group_does_not_hold_the_report_up() {
+async fn a_daemon_that_left_the_group_ends_with_its_run_and_does_not_hold_the_report_up() {
     let folder = TempFolder::create("agent").unwrap();
     let file = folder.path().join("daemon");
     let mut subject = Subject::start(allowed()).await;
-    let daemon =
-        format!("setsid sh -c 'echo $$ > {0}; exec sleep 60' & until [ -s {0} ]; do :; done", file.display());
+    // A child of a child of a process in a session of its own.
+    let daemon = format!(
+        "setsid sh -c 'setsid sh -c \"echo \\$\\$ > {0}; sleep 60; true\" & sleep 60' & until [ -s {0} ]; do :; done",
+        file.display()
+    );
     let line = format!("{daemon}; echo done");
     let began = Instant::now();
     let completed = subject.run(shell(line)).await;
@@ -141,8 +144,39 @@ async fn a_daemon_that_left_the_group_does_not_hold_the_report_up() {
     assert_eq!(output(&completed), "done\n");
     assert!(began.elapsed() < Duration::from_secs(20), "took {:?}", began.elapsed());
     let daemon = pid_in(&file).await;
-    assert!(lives(daemon), "it is out of reach, as documented");
-    nix::sys::signal::kill(nix::unistd::Pid::from_raw(daemon), nix::sys::signal::Signal::SIGKILL).unwrap();
+    assert!(!lives(daemon), "it was ended before the report");
+    let left = std::fs::read_dir(format!("/proc/{}/task", std::process::id())).unwrap().flatten();
+    let left = left.filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok());
+    assert!(!left.flat_map(|list| list.split_whitespace().map(str::to_owned).collect::<Vec<_>>()).any(
+        |pid| {
+            std::fs::read_to_string(format!("/proc/{pid}/cmdline"))
+                .unwrap_or_default()
+                .contains("sleep\x0060")
+        }
+    ));
+}
+
+#[tokio::test]
+async fn what_a_process_writes_is_shown_while_it_runs_and_has_no_secrets() {
+    let folder = TempFolder::create("agent").unwrap();
+    let go = folder.path().join("go");
+    let mut subject = Subject::start(allowed()).await;
+    let line = format!(
+        "printf 'the password is %s' $DB_PASSWORD; until [ -e {} ]; do sleep 0.05; done; echo; echo $DB_PASSWORD again",
+        go.display()
+    );
+    let mut work = v1::Exec { shell: line, ..v1::Exec::default() };
+    work.env.insert("DB_PASSWORD".into(), "hunter22".into());
+    subject.begin(v1::run::Kind::Exec(work), HOUR).await;
+    let live = |message| match message {
+        v1::from_worker::Message::Live(live) => Some(live),
+        _ => None,
+    };
+    let shown = subject.session.expect("its output", live).await;
+    assert_eq!(String::from_utf8_lossy(&shown.tail), "the password is ***");
+    std::fs::write(go, "").unwrap();
+    let completed = subject.session.completed().await;
+    assert_eq!(output(&completed), "the password is ***\n*** again\n");
 }
 
 #[tokio::test]

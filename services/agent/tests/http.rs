@@ -220,3 +220,21 @@ async fn what_is_no_request_is_not_started() {
         assert_outcome(&subject.run(work(call)).await, Outcome::NotStarted);
     }
 }
+
+#[tokio::test]
+async fn a_post_without_a_body_says_so_and_secrets_of_headers_are_not_kept() {
+    let target = Target::start().await;
+    let mut subject =
+        Subject::start(AgentConfig { http_allow_loopback: true, ..AgentConfig::default() }).await;
+    let work = v1::Http {
+        method: "POST".into(),
+        url: target.url("/echo"),
+        headers: [("authorization".to_owned(), "Bearer abc-def".to_owned())].into(),
+        ..v1::Http::default()
+    };
+    let completed = subject.run(v1::run::Kind::Http(work)).await;
+    assert_outcome(&completed, Outcome::Succeeded);
+    let text = output(&completed);
+    assert!(text.contains("content-length: 0"), "{text}");
+    assert!(text.contains("authorization: ***") && !text.contains("abc-def"), "{text}");
+}

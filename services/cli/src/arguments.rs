@@ -67,6 +67,8 @@ pub enum Command {
     Why(Why),
     /// Shows a job's runs, the latest first.
     Runs(Runs),
+    /// Shows what a run has written, or writes.
+    Logs(Logs),
     /// Pauses a job: nothing of it is planned or handed out until it is resumed. What runs goes on.
     Pause(Pause),
     /// Resumes a paused job.
@@ -222,6 +224,16 @@ pub struct Runs {
     /// How many at most.
     #[arg(short = 'n', long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub limit: u16,
+}
+
+#[derive(Debug, Args)]
+pub struct Logs {
+    /// JOB@TIME: the job's name or id, and the instant as 2026-11-29T09:00:00Z.
+    #[arg(value_name = "JOB@TIME")]
+    pub run: String,
+    /// Goes on until the run has ended; its end decides how this command ends.
+    #[arg(short, long)]
+    pub follow: bool,
 }
 
 #[derive(Debug, Args)]

@@ -66,6 +66,28 @@ impl Client {
         self.call(Method::DELETE, path, None, None).await
     }
 
+    /// GET of an answer that comes for as long as it takes.
+    pub async fn stream(&self, path: &str) -> anyhow::Result<reqwest::Response> {
+        let http = reqwest::Client::builder().connect_timeout(TIMEOUT).build();
+        let mut request = http.context("preparing the HTTP client")?.get(format!("{}{path}", self.server));
+        if let Some(token) = &self.token {
+            request = request.bearer_auth(token);
+        }
+        let response = request
+            .send()
+            .await
+            .with_context(|| format!("the registry at {} can't be reached", self.server))?;
+        let status = response.status();
+        if status.is_success() {
+            return Ok(response);
+        }
+        let text = response.text().await.context("reading the registry's answer")?;
+        match serde_json::from_str(&text) {
+            Ok(problem) => Err(anyhow!(sentence(&problem))),
+            Err(_) => bail!("the registry answered {status}: {text}"),
+        }
+    }
+
     /// Every page of a list, as one array under `field`.
     pub async fn list(&self, path: &str, field: &str) -> anyhow::Result<Vec<Value>> {
         let mut all = Vec::new();

@@ -32,6 +32,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
         Command::Preview(preview) => command::preview::run(&connection.client()?, &preview, output).await,
         Command::Why(why) => command::why::run(&connection.client()?, &why, output).await,
         Command::Runs(runs) => command::runs::run(&connection.client()?, &runs, output).await,
+        Command::Logs(logs) => command::logs::run(&connection.client()?, &logs).await,
         Command::Pause(pause) => command::pause::pause(&connection.client()?, &pause, output).await,
         Command::Resume(resume) => command::pause::resume(&connection.client()?, &resume, output).await,
         Command::Trigger(trigger) => command::trigger::run(&connection.client()?, &trigger, output).await,

@@ -13,7 +13,7 @@ use rpc::v1::{Hello, RunRef};
 use std::collections::HashSet;
 use std::time::Instant;
 use store::run_lease::assignment;
-use store::worker_session::{self, Worker};
+use store::worker_session::{self, Resumed, Worker};
 use store::{StoreError, api_token};
 use tonic::Status;
 use tonic::metadata::MetadataMap;
@@ -23,6 +23,8 @@ const VERSION_CHARS_MAX: usize = 64;
 const QUEUES_MAX: usize = 64;
 const QUEUE_CHARS_MAX: usize = 63;
 const SLOTS_MAX: i32 = 10_000;
+/// How often a session is resumed without a heartbeat since. By then its worker, if it hears nothing, has stopped its runs.
+const UNHEARD_MAX: i32 = 2;
 
 /// Whose runs the bearer of a request's token may take; none is every tenant's.
 ///
@@ -76,7 +78,13 @@ pub async fn attach(
         return Err(Status::resource_exhausted("this dispatcher is full: connect to another"));
     }
     let opened = open(shared, earlier, &worker).await;
-    let (connected, resumed) = opened.map_err(|error| rpc::status::unavailable("PostgreSQL", &error))?;
+    let opened = opened.map_err(|error| rpc::status::unavailable("PostgreSQL", &error))?;
+    let Some((connected, resumed)) = opened else {
+        // Each resumption would postpone that its runs are given on.
+        return Err(Status::unavailable(
+            "this worker does not hear what it is told: its session is given up",
+        ));
+    };
     let Connected { session, connection } = connected;
     let leases = match resumed {
         true => assignment::of_sessions(&shared.store, &[session]).await,
@@ -103,20 +111,23 @@ pub async fn attach(
     Ok(connected)
 }
 
-/// The session that the worker asks for, or a new one; and whether it is the one that it asked for.
+/// The session that the worker asks for, or a new one; and whether it is the one that it asked for. None when the worker
+/// speaks and does not hear.
 async fn open(
     shared: &Shared,
     earlier: Option<SessionId>,
     worker: &Worker,
-) -> Result<(Connected, bool), StoreError> {
-    if let Some(session) = earlier
-        && let Some(connection) = worker_session::resume(&shared.store, session, shared.id, worker).await?
-    {
-        return Ok((Connected { session, connection }, true));
+) -> Result<Option<(Connected, bool)>, StoreError> {
+    if let Some(session) = earlier {
+        match worker_session::resume(&shared.store, session, shared.id, worker, UNHEARD_MAX).await? {
+            Resumed::Taken(connection) => return Ok(Some((Connected { session, connection }, true))),
+            Resumed::Deaf => return Ok(None),
+            Resumed::Gone => {}
+        }
     }
     let session = SessionId::random();
     worker_session::insert(&shared.store, session, shared.id, worker).await?;
-    Ok((Connected { session, connection: 1 }, false))
+    Ok(Some((Connected { session, connection: 1 }, false)))
 }
 
 /// The runs that a worker says it has; what names no attempt is not a run of ours.

@@ -14,6 +14,7 @@ mod contact;
 mod definitions;
 mod epoch;
 mod finish;
+mod live;
 mod message;
 mod metrics;
 mod park;
@@ -261,6 +262,8 @@ fn start_loops(
     loops.spawn(async move { claim::run(&of, beating, until).await });
     let (of, beating, until) = (shared.clone(), beat("renew"), stop.rest.clone());
     loops.spawn(async move { renew::run(&of, own, beating, database, until).await });
+    let (of, beating, until) = (shared.clone(), beat("live"), stop.rest.clone());
+    loops.spawn(async move { live::run(&of, beating, until).await });
     let (of, beating, until) = (shared.clone(), beat("tokens"), stop.rest.clone());
     loops.spawn(async move { standing::run(&of, beating, until).await });
     let (of, beating, until) = (shared.clone(), beat("pulse"), stop.claims.clone());

@@ -277,13 +277,14 @@ impl Roster {
         self.sessions.iter().filter(|(_, session)| silent(session)).map(seen).collect()
     }
 
-    /// The groups of connected workers, those without a free slot too, with `slots_max` slots each at most.
+    /// The groups of connected workers that have been heard of, those without a free slot too, with `slots_max` slots each at most.
     pub fn groups(&self, slots_max: usize) -> Vec<Group> {
         /// Each slot with its turn.
         type Turns = Vec<(usize, Slot)>;
         let mut groups: BTreeMap<(Option<TenantId>, &[String]), Turns> = BTreeMap::new();
         for (id, session) in &self.sessions {
-            if session.link.is_none() || session.draining {
+            // One that has said nothing yet may not hear.
+            if session.link.is_none() || session.draining || session.said.is_none() {
                 continue;
             }
             let free = session.slots.saturating_sub(session.held.len()).min(slots_max);

@@ -15,9 +15,10 @@ use rpc::v1::worker_service_server::WorkerService;
 use rpc::v1::{self, FromWorker, ToWorker, from_worker::Message};
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use store::run_end::Output;
-use store::worker_session::Seen;
+use store::worker_session::{self, Seen};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
@@ -57,7 +58,8 @@ impl WorkerService for Sessions {
         let (sender, outbound) = mpsc::channel(waiting);
         let link = Link::new(sender);
         let connected = attach::attach(&self.shared, tenant, hello, link.clone()).await?;
-        let connection = Connection { shared: self.shared.clone(), connected, link };
+        let connection =
+            Connection { shared: self.shared.clone(), connected, link, heard: AtomicBool::new(false) };
         tokio::spawn(connection.serve(inbound));
         Ok(Response::new(ReceiverStream::new(outbound)))
     }
@@ -84,6 +86,8 @@ struct Connection {
     shared: Arc<Shared>,
     connected: Connected,
     link: Link,
+    /// A heartbeat has come through it: the worker hears.
+    heard: AtomicBool,
 }
 
 impl Connection {
@@ -129,7 +133,7 @@ impl Connection {
                     return ControlFlow::Break(());
                 }
             },
-            Message::Live(_) => {}
+            Message::Live(live) => self.shared.live.push(session, live),
             Message::Drain(_) => self.shared.roster().drain(session, connection),
             Message::Goodbye(_) => {
                 let seen = Seen { session, dispatcher: self.shared.id, connection };
@@ -160,8 +164,26 @@ impl Connection {
         if heard == Heard::Missing {
             self.shared.reconcile.notify_one();
         }
+        if !self.heard.swap(true, Ordering::Relaxed) {
+            self.first_heard();
+        }
         self.link.send(standing::acknowledge(&self.shared, heartbeat.sequence, now));
         ControlFlow::Continue(())
+    }
+
+    /// From now on the worker gets runs; and it may resume again. Not waited for: the database may be slow, or away.
+    fn first_heard(&self) {
+        self.shared.work.notify_one();
+        let Connected { session, connection } = self.connected;
+        if connection > 1 {
+            let shared = self.shared.clone();
+            tokio::spawn(async move {
+                if let Err(error) = worker_session::heard(&shared.store, session, connection).await {
+                    let error = service::runtime::chain(&error);
+                    tracing::warn!(session = %session, error, "Could not note that a worker hears");
+                }
+            });
+        }
     }
 
     fn completed(&self, completed: v1::Completed) -> Result<Report, model::validate::FieldError> {

@@ -4,6 +4,7 @@ use crate::config::{DispatcherConfig, Terms};
 use crate::contact::Contact;
 use crate::definitions::Definitions;
 use crate::finish::Report;
+use crate::live::Waiting;
 use crate::metrics::Metrics;
 use crate::peers::Peers;
 use crate::roster::Roster;
@@ -47,6 +48,8 @@ pub struct Shared {
     pub contact_changed: Notify,
     /// Tokens that may ask while it is gone.
     pub known: Known,
+    /// What running attempts show.
+    pub live: Waiting,
     /// Whether the database's clock can be believed.
     pub steadiness: Steadiness,
     roster: Mutex<Roster>,
@@ -63,6 +66,7 @@ impl Shared {
         Self {
             id: DispatcherId::random(),
             terms: config.terms(),
+            live: Waiting::default(),
             steadiness: Steadiness::new(config.clock_jump_guard()),
             config,
             store,

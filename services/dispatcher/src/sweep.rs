@@ -5,7 +5,7 @@ use crate::shared::Shared;
 use crate::steady;
 use service::health::Beat;
 use std::time::Duration;
-use store::{StoreError, catch_up, dispatcher, run_lease, run_parked};
+use store::{StoreError, catch_up, dispatcher, run_lease, run_live, run_parked};
 use tokio_util::sync::CancellationToken;
 
 const EVERY: Duration = Duration::from_secs(10);
@@ -62,6 +62,7 @@ pub async fn run_once(shared: &Shared) -> Result<Summary, StoreError> {
     for key in &stranded {
         tracing::error!(run = %key.idempotency_key(), "A lease has neither a session nor a retry row: nothing will move it");
     }
+    run_live::expire(&shared.store).await?;
     let forgotten = dispatcher::forget(&shared.store).await?;
     Ok(Summary { released: released.len(), woken: woken.len(), stranded: stranded.len(), forgotten })
 }

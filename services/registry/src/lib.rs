@@ -19,6 +19,7 @@ mod idempotency;
 mod jobs;
 mod metrics;
 mod occurrences;
+mod output;
 mod page;
 mod pause;
 mod preview;
@@ -58,7 +59,8 @@ pub async fn run(context: Context<RegistryConfig>) -> Result<(), BoxError> {
         request_bytes_max: context.settings.request_bytes_max,
     };
     let database = context.health.condition("database");
-    let routes = registry::routes(&store, limits, metrics::Metrics::new()).await?;
+    let watching = output::Watching::until(context.shutdown.clone());
+    let routes = registry::routes(&store, watching, limits, metrics::Metrics::new()).await?;
     let listener = context.listen("listen_grpc", context.settings.listen_grpc).await?;
     let grpc = listener.local_addr()?;
     let http = context.serve_http(rest::router(routes.clone(), limits.request_bytes_max)?).await?;

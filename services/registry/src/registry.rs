@@ -2,6 +2,7 @@
 
 use crate::auth::Tokens;
 use crate::metrics::{self, Metrics};
+use crate::output::Watching;
 use rpc::v1::apply_service_server::ApplyServiceServer;
 use rpc::v1::calendar_service_server::CalendarServiceServer;
 use rpc::v1::channel_service_server::ChannelServiceServer;
@@ -18,6 +19,7 @@ use tonic::service::Routes;
 #[derive(Clone)]
 pub struct Registry {
     pub(crate) store: Store,
+    pub(crate) watching: Watching,
 }
 
 /// How the routes treat requests.
@@ -35,10 +37,11 @@ pub struct Limits {
 /// When the contract can't be reflected, which a test of `rpc` excludes.
 pub async fn routes(
     store: &Store,
+    watching: Watching,
     limits: Limits,
     metrics: Metrics,
 ) -> Result<Routes, Box<dyn std::error::Error + Send + Sync>> {
-    let registry = Registry { store: store.clone() };
+    let registry = Registry { store: store.clone(), watching };
     let (reporter, health) = tonic_health::server::health_reporter();
     reporter.set_serving::<JobServiceServer<Registry>>().await;
     let size = limits.request_bytes_max;

@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use crate::registry::Registry;
-use crate::{idempotency, jobs, page, rerun};
+use crate::{idempotency, jobs, output, page, rerun};
 use chrono::{DateTime, Utc};
 use model::ids::{RunKey, instant_text, run_name};
 use model::run::Phase;
@@ -13,7 +13,6 @@ use rpc::v1::run_service_server::RunService;
 use store::history::{self, PastAttempt, Run};
 use store::job::Stored;
 use store::{Store, Transaction};
-use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
 /// After every occurrence: schedules end with the year 2199. (PostgreSQL and chrono disagree about their own maxima.)
@@ -51,13 +50,15 @@ impl RunService for Registry {
         Ok(Response::new(rerun::rerun(&self.store, &caller, &request.into_inner(), key).await?))
     }
 
-    type WatchOutputStream = ReceiverStream<Result<v1::WatchOutputResponse, Status>>;
+    type WatchOutputStream = output::Messages;
 
     async fn watch_output(
         &self,
-        _: Request<v1::WatchOutputRequest>,
+        request: Request<v1::WatchOutputRequest>,
     ) -> Result<Response<Self::WatchOutputStream>, Status> {
-        Err(Status::unimplemented("not served yet"))
+        let caller = Caller::of(&request, Role::Viewer)?.clone();
+        let request = request.into_inner();
+        Ok(Response::new(output::watch(&self.store, &self.watching, &caller, &request).await?))
     }
 }
 

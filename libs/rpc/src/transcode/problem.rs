@@ -32,7 +32,7 @@ fn kind(code: Code) -> Kind {
 }
 
 /// A status as an answer, with every wrong field that it carries.
-pub(super) fn of_status(status: &Status) -> Response {
+pub fn of_status(status: &Status) -> Response {
     let mut response = answer(kind(status.code()), status.message(), &field_errors(status));
     if status.code() == Code::Unauthenticated {
         response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));

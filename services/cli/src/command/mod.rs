@@ -8,6 +8,7 @@ pub mod dev;
 pub mod fence;
 pub mod follow;
 pub mod get;
+pub mod logs;
 pub mod migrate;
 pub mod pause;
 pub mod preview;

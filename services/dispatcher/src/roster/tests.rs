@@ -26,6 +26,9 @@ fn slots_are_offered_in_turns_and_held_runs_take_theirs() {
     let (second, _keep_too) = attached(1, 3);
     roster.attach(one, first, now);
     roster.attach(other, second, now);
+    assert_eq!(roster.groups(4), [], "who has said nothing yet may not hear");
+    assert_eq!(roster.heard(one, 1, said(0, &[]), now), Heard::Fine);
+    assert_eq!(roster.heard(other, 1, said(0, &[]), now), Heard::Fine);
     let groups = roster.groups(4);
     assert_eq!(groups.len(), 1, "workers of the same queues are one group");
     let first_turn: HashSet<SessionId> = groups[0].slots[..2].iter().map(|slot| slot.session).collect();
@@ -91,6 +94,7 @@ fn a_resuming_worker_is_sent_what_it_lacks_and_nothing_that_it_has() {
     let in_hand = HashSet::from([message::attempt_of(&has)]);
     assert_eq!(roster.adopt(&[assignment(&has), assignment(&lacks)], &in_hand), 1);
     assert_eq!(numbers(&received(&mut end)), [1]);
+    roster.heard(id, 2, said(0, &[message::attempt_of(&has)]), now);
     assert_eq!(roster.groups(10)[0].slots, [], "both take their slots");
     assert!(roster.release(id, &message::attempt_of(&has)));
     assert!(!roster.release(id, &message::attempt_of(&has)));

@@ -11,6 +11,7 @@ use stack::postgres::Postgres;
 use stack::process::{ManagedChild, Signal, Spec};
 use stack::testkit::{TempFolder, TestDatabase, shared_etcd, shared_postgres};
 use stack::wait::{try_wait_for, wait_for};
+use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use store::api_token::{self, NewToken, Role};
@@ -254,11 +255,14 @@ impl Dispatcher {
             slots,
             version: "1".to_owned(),
             session_id,
-            in_hand,
+            in_hand: in_hand.clone(),
             ..v1::Hello::default()
         };
         let mut worker = Worker::dial(&self.address, &cell.secret, hello).await.expect("welcomed");
         let Some(to_worker::Message::Welcome(welcome)) = worker.next().await else { panic!("no Welcome") };
+        // It hears: before that it gets no runs.
+        let (_, before) = worker.heartbeat(0, &in_hand).await;
+        worker.heard.extend(before);
         (worker, welcome)
     }
 }
@@ -268,6 +272,8 @@ pub struct Worker {
     outbound: mpsc::Sender<FromWorker>,
     inbound: Streaming<v1::ToWorker>,
     sequence: i64,
+    /// What came already and was not looked at.
+    heard: VecDeque<to_worker::Message>,
 }
 
 impl Worker {
@@ -278,7 +284,7 @@ impl Worker {
         let mut request = Request::new(ReceiverStream::new(messages));
         request.metadata_mut().insert("authorization", format!("Bearer {secret}").parse().expect("a header"));
         let inbound = client.work(request).await?.into_inner();
-        Ok(Self { outbound, inbound, sequence: 0 })
+        Ok(Self { outbound, inbound, sequence: 0, heard: VecDeque::new() })
     }
 
     pub async fn say(&self, message: from_worker::Message) {
@@ -287,6 +293,9 @@ impl Worker {
 
     /// The next message; none when the connection has ended.
     pub async fn next(&mut self) -> Option<to_worker::Message> {
+        if let Some(message) = self.heard.pop_front() {
+            return Some(message);
+        }
         let message = tokio::time::timeout(LIMIT, self.inbound.message()).await.expect("a message in time");
         message.ok().flatten().and_then(|message| message.message)
     }
