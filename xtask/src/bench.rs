@@ -1,4 +1,5 @@
-//! `cargo xtask bench schedule`: the benchmarks of `libs/schedule`, as tables of figures beside what is wanted.
+//! `cargo xtask bench schedule|claims`: the benchmarks of `libs/schedule` and of `libs/store`, as tables of figures beside
+//! what is wanted.
 //!
 //! Reads what criterion leaves in its folder (one call at a time) and the lines that the other benchmarks print. A
 //! figure that misses its target fails the command. What is measured on a whole cell is in [`cell`].
@@ -80,8 +81,9 @@ impl Target {
 pub fn run(arguments: &[String]) -> Result<(), String> {
     match arguments.first().map(String::as_str) {
         Some("schedule") => schedule(),
+        Some("claims") => claims(),
         Some(name) if cell::NAMES.contains(&name) => cell::run(arguments),
-        _ => Err(format!("say what to measure: cargo xtask bench schedule|{}", cell::NAMES.join("|"))),
+        _ => Err(format!("say what to measure: cargo xtask bench schedule|claims|{}", cell::NAMES.join("|"))),
     }
 }
 
@@ -101,11 +103,20 @@ fn schedule() -> Result<(), String> {
     }
     let mut figures = Vec::new();
     for bench in ["worst", "million"] {
-        figures.extend(printed(bench)?);
+        figures.extend(printed(PACKAGE, bench)?);
     }
 
     let calls = criterion::read(&results)?;
-    let missed = table_of_calls(&calls) + table_of_figures(&figures);
+    all_met(table_of_calls(&calls) + table_of_figures(&figures))
+}
+
+/// What slows a claim, beside an empty database in the same run.
+fn claims() -> Result<(), String> {
+    let figures = printed("escapement-store", "claims")?;
+    all_met(table_of_figures(&figures))
+}
+
+fn all_met(missed: usize) -> Result<(), String> {
     match missed {
         0 => Ok(()),
         _ => Err(format!("{missed} figures miss their target")),
@@ -113,9 +124,9 @@ fn schedule() -> Result<(), String> {
 }
 
 /// Runs a benchmark that prints its figures, passes on the rest of what it prints.
-fn printed(bench: &str) -> Result<Vec<Figure>, String> {
+fn printed(package: &str, bench: &str) -> Result<Vec<Figure>, String> {
     let output = crate::cargo_command()
-        .args(["bench", "--package", PACKAGE, "--bench", bench])
+        .args(["bench", "--package", package, "--bench", bench])
         .stderr(Stdio::inherit())
         .output()
         .map_err(|error| format!("cargo can't be started: {error}"))?;
