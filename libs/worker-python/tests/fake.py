@@ -6,13 +6,13 @@ import queue
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import grpc
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from escapement_worker._proto import WORK_METHOD, job_pb2, worker_pb2
+from escapement_worker._proto import STANDING_METHOD, WORK_METHOD, job_pb2, worker_pb2
 
 LIMIT = 20.0
 JOB = "00000000-0000-0000-0000-000000000001"
@@ -36,6 +36,8 @@ class Session:
         self.hello = next(messages).hello
         self.authorization = authorization
         self.renews = True
+        # Since when it is without the database, and who is there.
+        self.without: tuple[float, list[worker_pb2.DispatcherRef]] | None = None
         self._heard: queue.SimpleQueue[worker_pb2.FromWorker] = queue.SimpleQueue()
         self.said: queue.SimpleQueue[worker_pb2.ToWorker | None] = queue.SimpleQueue()
         self._messages = messages
@@ -45,6 +47,12 @@ class Session:
             for message in self._messages:
                 if message.HasField("heartbeat") and self.renews:
                     ack = worker_pb2.HeartbeatAck(sequence=message.heartbeat.sequence, renewal_age=Duration())
+                    if self.without is not None:
+                        since, dispatchers = self.without
+                        ack.renewal_age.FromNanoseconds(int((time.monotonic() - since) * 1e9))
+                        ack.without_database = True
+                        ack.list_age.FromNanoseconds(0)
+                        ack.dispatchers.extend(dispatchers)
                     self.say(heartbeat_ack=ack)
                 self._heard.put(message)
         except grpc.RpcError:
@@ -103,8 +111,18 @@ class FakeDispatcher:
             request_deserializer=worker_pb2.FromWorker.FromString,
             response_serializer=worker_pb2.ToWorker.SerializeToString,
         )
+        standing = grpc.unary_unary_rpc_method_handler(
+            self._standing,
+            request_deserializer=worker_pb2.StandingRequest.FromString,
+            response_serializer=worker_pb2.StandingResponse.SerializeToString,
+        )
+        self.standing: worker_pb2.StandingResponse | None = None
         _, service, method = WORK_METHOD.split("/")
-        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, {method: work}),))
+        methods: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
+            method: work,
+            STANDING_METHOD.rpartition("/")[2]: standing,
+        }
+        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, methods),))
         self.address = f"http://127.0.0.1:{self._server.add_insecure_port('127.0.0.1:0')}"
         self._server.start()
 
@@ -117,6 +135,12 @@ class FakeDispatcher:
         self._sessions.put(session)
         while (message := session.said.get()) is not None:
             yield message
+
+    def _standing(self, _: worker_pb2.StandingRequest, context: grpc.ServicerContext) -> worker_pb2.StandingResponse:
+        if self.standing is None or "authorization" not in dict(context.invocation_metadata()):
+            context.abort(grpc.StatusCode.UNAVAILABLE, "says nothing")
+        assert self.standing is not None
+        return self.standing
 
     def accept(self) -> Session:
         return self._sessions.get(timeout=LIMIT)

@@ -6,7 +6,7 @@ import uuid
 from escapement_worker._proto import job_pb2, worker_pb2
 from escapement_worker.assignment import Assignment, Attempt, InvalidAttemptError, RunKey
 from escapement_worker.hand import Accepted, Action, Completed, Hand, Start, Stop
-from escapement_worker.lease import Terms
+from escapement_worker.lease import Renewal, Terms
 from escapement_worker.report import Cause, End, Outcome, Report, StopCause
 
 MAX_RUNTIME = 60.0
@@ -46,7 +46,7 @@ def give(hand: Hand, number: int, of: Attempt, second: float) -> list[Action]:
 def renew(hand: Hand, second: float) -> list[Action]:
     """A heartbeat at `second`, answered at once."""
     heartbeat, actions = hand.heartbeat(second)
-    return actions + hand.renewed(heartbeat.sequence, 0, second)
+    return actions + hand.renewed(heartbeat.sequence, Renewal(0), second)
 
 
 def started(of: Attempt) -> list[Action]:

@@ -10,7 +10,7 @@ from datetime import datetime, timezone
 from escapement_worker import ConfigurationError, PayloadError, RunContext, Worker
 from escapement_worker._proto import job_pb2, worker_pb2
 from escapement_worker.assignment import Assignment, RunKey
-from escapement_worker.lease import Lease, Terms
+from escapement_worker.lease import Lease, Peer, Renewal, Terms, is_without
 from escapement_worker.report import ERROR_MAX_BYTES, OUTPUT_MAX_BYTES, Output, chain, shortened
 from tests.test_hand import assignment, attempt
 
@@ -23,33 +23,71 @@ def granted() -> Lease:
     return lease
 
 
+def without_its_database() -> Lease:
+    """Renewed at 101 for the last time, so valid until 110; asked at 104 by a list from 102."""
+    lease = granted()
+    peers = (Peer("d1", "http://d1"), Peer("d2", "http://d2"))
+    lease.answered(lease.ask(104), Renewal(3, peers, 2))
+    return lease
+
+
 class LeaseTest(unittest.TestCase):
     def test_nothing_is_allowed_before_the_first_grant(self) -> None:
         self.assertFalse(Lease().is_valid(0))
 
     def test_a_renewal_counts_from_before_the_question_less_its_age(self) -> None:
         lease = granted()
-        lease.answered(lease.ask(103), 2)
+        lease.answered(lease.ask(103), Renewal(2))
         self.assertEqual(lease.until, 110, "103 - 2 + 9, however late the answer came")
 
     def test_an_answer_from_before_a_freeze_extends_nothing(self) -> None:
         lease = granted()
-        lease.answered(lease.ask(103), 0)
+        lease.answered(lease.ask(103), Renewal(0))
         self.assertFalse(lease.is_valid(163))
 
     def test_a_dispatcher_without_its_database_does_not_extend_the_lease(self) -> None:
         lease = granted()
         for now, age in [(103, 1), (106, 4), (109, 7)]:
-            lease.answered(lease.ask(now), age)
+            lease.answered(lease.ask(now), Renewal(age))
             self.assertEqual(lease.until, 111, "its last renewal was at 102")
 
     def test_unknown_and_repeated_answers_change_nothing(self) -> None:
         lease = granted()
         first, second = lease.ask(103), lease.ask(106)
         for sequence, age in [(second, 0), (first, 0), (second, 5), (99, 0)]:
-            lease.answered(sequence, age)
-        lease.answered(lease.ask(109), None)
+            lease.answered(sequence, Renewal(age))
+        lease.answered(lease.ask(109), Renewal())
         self.assertEqual(lease.until, 115)
+
+    def test_only_when_every_dispatcher_is_without_the_database_the_worker_goes_on(self) -> None:
+        for without, until in [((True, True), 114), ((True, False), 110), ((), 110)]:
+            lease = without_its_database()
+            question = lease.question(105)
+            assert question is not None
+            self.assertEqual((question.asked, len(question.peers)), (105, 2))
+            self.assertEqual(lease.vouched(question.asked, without, 107), until == 114)
+            self.assertEqual(lease.until, until, without)
+
+    def test_all_are_asked_once_a_second_by_a_fresh_list_and_while_the_lease_holds(self) -> None:
+        lease = without_its_database()
+        asks = [second for second in (105, 105, 106, 108, 109) if lease.question(second) is not None]
+        self.assertEqual(asks, [105, 106, 108], "at 109 the list is seven seconds old")
+        self.assertIsNone(without_its_database().question(110), "it has ended")
+        self.assertIsNone(granted().question(105), "its dispatcher has the database")
+        gone = without_its_database()
+        gone.disconnected()
+        self.assertIsNone(gone.question(105), "nobody is sure to be asked")
+
+    def test_an_answer_that_comes_after_the_end_takes_nothing_back(self) -> None:
+        lease = without_its_database()
+        self.assertFalse(lease.vouched(105, (True, True), 110))
+        self.assertEqual(lease.until, 110)
+
+    def test_another_process_at_the_same_address_does_not_answer_for_the_first(self) -> None:
+        peer = Peer("d1", "http://d1")
+        for id, without, expected in [("d1", True, True), ("d1", False, False), ("d2", True, False)]:
+            standing = worker_pb2.StandingResponse(dispatcher_id=id, without_database=without)
+            self.assertEqual(is_without(peer, standing), expected)
 
     def test_silence_is_the_age_of_the_oldest_open_question(self) -> None:
         lease = granted()
@@ -57,7 +95,7 @@ class LeaseTest(unittest.TestCase):
         first = lease.ask(103)
         lease.ask(106)
         self.assertEqual(lease.silence(107), 4)
-        lease.answered(first, 0)
+        lease.answered(first, Renewal(0))
         self.assertEqual(lease.silence(107), 1)
 
     def test_a_welcome_that_names_no_terms_gets_the_defaults(self) -> None:

@@ -22,7 +22,15 @@ class Subject:
         self.told = threading.Event()
         addresses = [dispatcher.address for dispatcher in dispatchers]
         self.worker = Worker(addresses, "secret", name="subject", slots=slots, labels={"team": "billing"}, drain=drain)
-        for handled in (self.gated, self.stubborn, self.stubborn_async, self.says, self.says_async, self.fails):
+        for handled in (
+            self.gated,
+            self.stubborn,
+            self.stubborn_async,
+            self.says,
+            self.says_async,
+            self.fails,
+            self.talks,
+        ):
             self.worker.handler(handled.__name__)(handled)
         self.worker.handler("not_awaited")(lambda run: self.says_async(run))
         self.summary: Summary | None = None
@@ -31,6 +39,12 @@ class Subject:
 
     def _run(self) -> None:
         self.summary = self.worker.run()
+
+    def talks(self, run: RunContext) -> None:
+        run.log("one")
+        run.progress(0.4, "counting")
+        self.gate.acquire(timeout=LIMIT)
+        run.log("two")
 
     def gated(self, run: RunContext) -> None:
         self.starts += 1
@@ -250,6 +264,37 @@ class SessionTest(unittest.TestCase):
         subject.gate.release()
         self.assertEqual(session.completed().run, run(1, 1))
         session.expect("a heartbeat", lambda m: True if m.heartbeat.processed == 2 else None)
+
+    def test_while_every_dispatcher_is_without_the_database_the_work_goes_on(self) -> None:
+        own, other = self.dispatcher(), self.dispatcher()
+        self.subject(own)
+        session = own.welcome("s1", self_deadline=1.5)
+        self.give(session, 1, run(1, 1))
+        refs = []
+        for name, dispatcher in (("own", own), ("other", other)):
+            dispatcher.standing = worker_pb2.StandingResponse(dispatcher_id=name, without_database=True)
+            refs.append(worker_pb2.DispatcherRef(id=name, address=dispatcher.address))
+        began = time.monotonic()
+        session.without = (began, refs)
+        time.sleep(4.5)
+        # Three times the deadline: then one has the database back.
+        other.standing = worker_pb2.StandingResponse(dispatcher_id="other", without_database=False)
+        self.assertEqual(session.completed().outcome, worker_pb2.Completed.ABANDONED)
+        took = time.monotonic() - began
+        self.assertTrue(4.5 < took < 7.5, f"took {took}")
+
+    def test_what_a_run_logs_is_shown_while_it_runs(self) -> None:
+        dispatcher = self.dispatcher()
+        subject = self.subject(dispatcher)
+        session = dispatcher.welcome("s1")
+        self.give(session, 1, run(1, 1), "talks")
+        live = session.expect("what it logs", lambda m: m.live if m.HasField("live") else None)
+        self.assertEqual((live.offset, live.tail, live.note), (0, b"one\n", "counting"))
+        self.assertAlmostEqual(live.fraction, 0.4)
+        subject.gate.release()
+        last = session.expect("the last of it", lambda m: m.live if m.HasField("live") else None)
+        self.assertEqual(last.tail, b"one\ntwo\n")
+        self.assertEqual(session.completed().output, b"one\ntwo\n")
 
 
 if __name__ == "__main__":

@@ -10,9 +10,13 @@ from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
+from escapement_worker._proto import worker_pb2
 from escapement_worker.assignment import Assignment, Attempt
 from escapement_worker.errors import PayloadError
 from escapement_worker.report import Output
+
+NOTE_MAX_CHARS = 256
+"""The most characters of a note that are shown."""
 
 
 class Cancellation:
@@ -72,6 +76,10 @@ class RunContext:
         self._accepted_at = accepted_at
         self._lock = threading.Lock()
         self._output = Output()
+        self._fraction: float | None = None
+        self._note = ""
+        self._changed = False
+        self._shown = False
         self.cancelled = Cancellation()
         self.kill_grace = kill_grace
 
@@ -166,12 +174,38 @@ class RunContext:
             raise PayloadError(f"cannot read the payload of {self.run_name}: {error}") from error
 
     def log(self, *values: object) -> None:
-        """Adds a line to the run's output, of which the ledger keeps the last 4 KiB. From any thread."""
+        """Adds a line to the run's output, of which the ledger keeps the last 4 KiB. From any thread.
+
+        Whoever looks on (`escapement logs -f JOB@TIME`) sees it within about two seconds.
+        """
         self._add(" ".join(str(value) for value in values) + "\n")
+
+    def progress(self, fraction: float, note: str = "") -> None:
+        """Shows how far the run is, 0 to 1, and what it is at. From any thread; the last one counts."""
+        with self._lock:
+            self._fraction = min(1.0, max(0.0, fraction))
+            self._note = note.replace("\0", "")[:NOTE_MAX_CHARS]
+            self._changed = True
 
     def _add(self, text: str | bytes) -> None:
         with self._lock:
             self._output.add(text)
+            self._changed = True
+
+    def _live(self, *, last: bool = False) -> worker_pb2.Live | None:
+        """What is to be shown, if it has changed; at the end only of what was shown before: the rest is reported."""
+        with self._lock:
+            if not self._changed or (last and not self._shown):
+                return None
+            self._changed, self._shown = False, True
+            tail = self._output.tail
+            return worker_pb2.Live(
+                run=self._identity().to_ref(),
+                offset=self._output.total - len(tail),
+                tail=tail,
+                fraction=self._fraction,
+                note=self._note,
+            )
 
     def _said(self) -> tuple[bytes, bool]:
         with self._lock:

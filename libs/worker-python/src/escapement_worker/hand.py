@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from escapement_worker._proto import worker_pb2
 from escapement_worker.assignment import Assignment, Attempt, RunKey
-from escapement_worker.lease import Lease, Terms
+from escapement_worker.lease import Lease, Question, Renewal, Terms
 from escapement_worker.report import Cause, End, Report, StopCause, completed
 
 
@@ -155,10 +155,15 @@ class Hand:
             if not attempts:
                 del self._runs[attempt.run]
 
-    def renewed(self, sequence: int, renewal_age: float | None, now: float) -> list[Action]:
+    def renewed(self, sequence: int, renewal: Renewal, now: float) -> list[Action]:
         """A heartbeat was answered."""
-        self.lease.answered(sequence, renewal_age)
+        self.lease.answered(sequence, renewal)
         return self._start_waiting(now)
+
+    def question(self, now: float) -> Question | None:
+        """Whom to ask whether they have the database, if something runs that may end for want of a renewal."""
+        going = any(isinstance(entry, _Running) and entry.stop is None for _, entry in self._entries())
+        return self.lease.question(now) if going else None
 
     def passed(self, now: float) -> list[Action]:
         """Time has passed. Comes first, before whatever else happened: after a freeze the expired lease decides."""

@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import logging
 import queue
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
 from escapement_worker import clock
 from escapement_worker._proto import worker_pb2
+from escapement_worker.ask import Answers, Asker
 from escapement_worker.assignment import Assignment, Attempt, InvalidAttemptError
 from escapement_worker.context import RunContext
 from escapement_worker.hand import Accepted, Action, Completed, Hand, Start, Stop
-from escapement_worker.lease import Terms, seconds
+from escapement_worker.lease import Renewal, Terms
 from escapement_worker.link import CONNECT_LIMIT, Closed, Dispatcher, Heard, Link
 from escapement_worker.report import Cause, StopCause
 from escapement_worker.work import Handler, WorkEnded, Workforce
@@ -27,6 +28,8 @@ _SLEEP_MAX = 0.5
 """The longest sleep, in seconds: after a suspend the clock has jumped and the timers have not."""
 _LAST_REPORTS = 1.0
 """Seconds that are left of a drain for the last completions to be acknowledged."""
+_SHOW_EVERY = 1.0
+"""Seconds between two times that running work is shown."""
 _CAPACITY_MIN = 4096
 """Messages that may be under way on a connection beside those of the slots."""
 
@@ -61,7 +64,7 @@ class Shutdown:
     """Somebody wants the worker to end."""
 
 
-Event = Heard | Closed | WorkEnded | Shutdown
+Event = Heard | Closed | Answers | WorkEnded | Shutdown
 
 
 @dataclass
@@ -82,6 +85,7 @@ class Keeper:
         handlers: dict[str, Handler],
         dispatchers: list[Dispatcher],
         token: str,
+        find: Callable[[str], Dispatcher],
         drain_limit: float,
     ) -> None:
         """Not running yet."""
@@ -91,6 +95,9 @@ class Keeper:
         self._hand = Hand(identity.slots)
         self._link = Link(dispatchers, token, _CAPACITY_MIN + 4 * identity.slots, self.inbox.put)
         self._workforce = Workforce(handlers, self.inbox.put)
+        self._asker = Asker(token, find, self.inbox.put)
+        self._vouched = False
+        self._show_at = 0.0
         self._session_id = ""
         self._heartbeat_at = 0.0
         self._drain_limit = drain_limit
@@ -133,6 +140,8 @@ class Keeper:
             self._work_ended(event, now)
         elif isinstance(event, Shutdown):
             self._start_drain(now)
+        elif isinstance(event, Answers):
+            self._answered(event, now)
         elif isinstance(event, Closed) and self._link.is_current(event):
             self._give_up_link(event.why, now)
         elif isinstance(event, Heard) and self._link.is_current(event):
@@ -189,8 +198,19 @@ class Keeper:
     def _renewed(self, ack: worker_pb2.HeartbeatAck, now: float) -> None:
         self._link.proved()
         self._trouble = ""
-        age = seconds(ack.renewal_age) if ack.HasField("renewal_age") else None
-        self._perform(self._hand.renewed(ack.sequence, age, now), now)
+        if self._vouched and not ack.without_database:
+            self._vouched = False
+            _log.info("The dispatcher has the database again")
+        self._perform(self._hand.renewed(ack.sequence, Renewal.read(ack), now), now)
+
+    def _answered(self, answers: Answers, now: float) -> None:
+        """Every dispatcher was asked whether it has the database."""
+        if self._hand.lease.vouched(answers.asked, answers.without, now) and not self._vouched:
+            self._vouched = True
+            _log.warning(
+                "No dispatcher has the database: going on, because nobody can give the runs away dispatchers=%d",
+                len(answers.without),
+            )
 
     def _perform(self, actions: Iterable[Action], now: float) -> None:
         for action in actions:
@@ -207,13 +227,15 @@ class Keeper:
 
     def _start(self, assignment: Assignment) -> None:
         run = RunContext(assignment, datetime.now(timezone.utc), self._hand.lease.terms.kill_grace)
-        _log.info("Run started job.name=%s %s", run.job_name, _named(assignment.attempt))
+        _log.debug("Run started job.name=%s %s", run.job_name, _named(assignment.attempt))
         self._workforce.start(run)
 
     def _work_ended(self, ended: WorkEnded, now: float) -> None:
-        _log.info("Run ended: %s %s run.stopped=%s", ended.report.end.value, _named(ended.attempt), ended.stopped)
+        _log.debug("Run ended: %s %s run.stopped=%s", ended.report.end.value, _named(ended.attempt), ended.stopped)
         self._finished += 1
-        self._workforce.forget(ended.attempt)
+        last = self._workforce.forget(ended.attempt)
+        if last is not None and self._link.has_room():
+            self._send(worker_pb2.FromWorker(live=last), now)
         self._perform(self._hand.ended(ended.attempt, ended.report, ended.stopped, now), now)
 
     def _keep_time(self, now: float) -> None:
@@ -224,9 +246,21 @@ class Keeper:
             self._link.connect(self._hello(), now)
         if self._link.is_up() and self._heartbeat_at <= now:
             self._heartbeat(now)
+        if self._show_at <= now:
+            self._show_at = now + _SHOW_EVERY
+            self._show(now)
+        if not self._asker.is_asking() and (question := self._hand.question(now)) is not None:
+            self._asker.ask(question)
         if self._drain is not None and not self._drain.stopped and self._drain.stop_at <= now:
             self._drain.stopped = True
             self._perform(self._hand.stop_all(StopCause(Cause.DRAINED), now), now)
+
+    def _show(self, now: float) -> None:
+        """Shows what the running work is at; what finds no room is shown with the next change."""
+        if not self._link.has_room():
+            return
+        for live in self._workforce.live():
+            self._send(worker_pb2.FromWorker(live=live), now)
 
     def _hello(self) -> worker_pb2.Hello:
         return worker_pb2.Hello(
@@ -273,6 +307,7 @@ class Keeper:
     def _give_up_link(self, why: str, now: float) -> None:
         """Logged once for each kind of trouble, not once for each try."""
         self._link.down(now)
+        self._hand.lease.disconnected()
         level = logging.DEBUG if self._trouble == why else logging.WARNING
         self._trouble = why
         _log.log(level, "No dispatcher: trying the next error=%s runs.in_hand=%d", why, len(self._hand))

@@ -3,9 +3,14 @@
 Invariant: a renewal counts from before the worker asked for it, less the age that the answer names, so that the
 worker's deadline always lies before the moment from which its runs may be given to another. An answer that arrives
 after a freeze is as old as its question and extends nothing.
+
+While the database is away there are no renewals, and nobody who could give runs to another: the worker may go on from
+before it asked every dispatcher, if each answers that it is without the database. One that does not answer may be the
+one that has it.
 """
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from google.protobuf.duration_pb2 import Duration
@@ -14,6 +19,10 @@ from escapement_worker._proto import worker_pb2
 
 _ASKED_MAX = 64
 """The most questions that are remembered; the link is given up long before."""
+_LIST_AGE_MAX = 7.0
+"""How old, in seconds, a list of dispatchers may be when they are asked by it."""
+_ASK_EVERY = 1.0
+"""Seconds between two times that all are asked."""
 
 
 @dataclass(frozen=True)
@@ -40,13 +49,60 @@ def seconds(duration: Duration) -> float:
     return float(max(0.0, duration.seconds + duration.nanos / 1e9))
 
 
+@dataclass(frozen=True)
+class Peer:
+    """A dispatcher: its process, and where it answers."""
+
+    id: str
+    address: str
+
+
+@dataclass(frozen=True)
+class Renewal:
+    """What a dispatcher says in the answer to a heartbeat.
+
+    `age` is that of its last renewal. Only one that is without the database names all dispatchers, as it knew them
+    `list_age` seconds ago.
+    """
+
+    age: float | None = None
+    peers: tuple[Peer, ...] = ()
+    list_age: float = 0.0
+
+    @staticmethod
+    def read(ack: worker_pb2.HeartbeatAck) -> "Renewal":
+        """As it stands in an answer."""
+        named = ack.dispatchers if ack.without_database and ack.HasField("list_age") else ()
+        return Renewal(
+            age=seconds(ack.renewal_age) if ack.HasField("renewal_age") else None,
+            peers=tuple(Peer(peer.id, peer.address) for peer in named),
+            list_age=seconds(ack.list_age),
+        )
+
+
+@dataclass(frozen=True)
+class Question:
+    """All of them are to be asked whether they have the database; `asked` is from before the first is."""
+
+    asked: float
+    peers: tuple[Peer, ...]
+
+
+def is_without(peer: Peer, standing: worker_pb2.StandingResponse) -> bool:
+    """Whether the dispatcher itself says that it is without the database."""
+    return bool(standing.dispatcher_id == peer.id and standing.without_database)
+
+
 class Lease:
     """The worker's lease as it knows it."""
 
     def __init__(self) -> None:
         """Not granted."""
         self.terms = Terms()
-        self.until: float | None = None
+        self._renewed_until: float | None = None
+        self._vouched_until: float | None = None
+        self._peers: tuple[tuple[Peer, ...], float] | None = None
+        self._asked_all: float | None = None
         self._sequence = 0
         self._asked: deque[tuple[int, float]] = deque(maxlen=_ASKED_MAX)
 
@@ -57,9 +113,16 @@ class Lease:
         by the age of the dispatcher's own row.
         """
         self.terms = terms
-        self.until = asked + terms.self_deadline
+        self._renewed_until = asked + terms.self_deadline
+        self._vouched_until = None
         self._sequence = 0
         self._asked.clear()
+        self.disconnected()
+
+    def disconnected(self) -> None:
+        """The connection is gone, and with it whom to ask: only a connection's own dispatcher is sure to be asked."""
+        self._peers = None
+        self._asked_all = None
 
     def ask(self, now: float) -> int:
         """A heartbeat is about to be sent; its sequence number."""
@@ -67,7 +130,7 @@ class Lease:
         self._asked.append((self._sequence, now))
         return self._sequence
 
-    def answered(self, sequence: int, renewal_age: float | None) -> None:
+    def answered(self, sequence: int, renewal: Renewal) -> None:
         """A heartbeat was answered; an answer without an age renews nothing.
 
         The newest question decides, also when it shortens the lease: after a move to another dispatcher it is that
@@ -78,12 +141,41 @@ class Lease:
             return
         while self._asked and self._asked[0][0] <= sequence:
             self._asked.popleft()
-        if renewal_age is not None:
-            self.until = asked - renewal_age + self.terms.self_deadline
+        if renewal.age is not None:
+            self._renewed_until = asked - renewal.age + self.terms.self_deadline
+        self._peers = (renewal.peers, asked - renewal.list_age) if renewal.peers else None
+
+    def question(self, now: float) -> Question | None:
+        """Whom to ask now, when the dispatcher is without the database and the lease still holds."""
+        if self._peers is None or not self.is_valid(now):
+            return None
+        peers, listed = self._peers
+        if now - listed >= _LIST_AGE_MAX or (self._asked_all is not None and now - self._asked_all < _ASK_EVERY):
+            return None
+        self._asked_all = now
+        return Question(now, peers)
+
+    def vouched(self, asked: float, without: Sequence[bool], now: float) -> bool:
+        """All were asked at `asked`; each said whether it is without the database.
+
+        True when the lease goes on for that; one that has ended meanwhile stays ended.
+        """
+        if not without or not all(without) or not self.is_valid(now):
+            return False
+        until = asked + self.terms.self_deadline
+        self._vouched_until = max(until, until if self._vouched_until is None else self._vouched_until)
+        return True
+
+    @property
+    def until(self) -> float | None:
+        """Its end."""
+        ends = [end for end in (self._renewed_until, self._vouched_until) if end is not None]
+        return max(ends, default=None)
 
     def is_valid(self, now: float) -> bool:
         """True while the worker may work."""
-        return self.until is not None and now < self.until
+        until = self.until
+        return until is not None and now < until
 
     def silence(self, now: float) -> float:
         """How long the oldest question has waited for its answer."""

@@ -79,6 +79,11 @@ class _Outbox:
             self._changed.notify()
             return True
 
+    def has_room(self) -> bool:
+        """True while less than half of it is taken."""
+        with self._changed:
+            return len(self._messages) < self._capacity // 2
+
     def end(self) -> None:
         """After what is in it, nothing more comes."""
         with self._changed:
@@ -169,7 +174,7 @@ class Link:
         connection = _Connection(_Outbox(self._capacity), asked=now)
         connection.outbox.put(worker_pb2.FromWorker(hello=hello))
         dispatcher = self._dispatchers[self._current]
-        channel = _channel(dispatcher)
+        channel = channel_to(dispatcher)
         call = channel.stream_stream(
             WORK_METHOD,
             request_serializer=worker_pb2.FromWorker.SerializeToString,
@@ -198,6 +203,11 @@ class Link:
         if connection is None or not connection.welcomed:
             return True
         return connection.outbox.put(message)
+
+    def has_room(self) -> bool:
+        """True while the connection takes more than it is sure to need: what can be left out is sent only then."""
+        connection = self._connection
+        return connection is not None and connection.welcomed and connection.outbox.has_room()
 
     def proved(self) -> None:
         """The connection has proved good: the next backoff is short again."""
@@ -230,7 +240,8 @@ def _hang_up(connection: _Connection) -> None:
         connection.call.cancel()
 
 
-def _channel(dispatcher: Dispatcher) -> grpc.Channel:
+def channel_to(dispatcher: Dispatcher) -> grpc.Channel:
+    """A connection of its own to a dispatcher."""
     if dispatcher.tls_ca is None:
         return grpc.insecure_channel(dispatcher.target, options=_OPTIONS)
     credentials = grpc.ssl_channel_credentials(root_certificates=dispatcher.tls_ca)

@@ -111,10 +111,13 @@ class Output:
         """Empty."""
         self._tail = bytearray()
         self.truncated = False
+        self.total = 0
 
     def add(self, text: str | bytes) -> None:
         """Adds to the end."""
-        self._tail += text if isinstance(text, bytes) else text.encode("utf-8", "backslashreplace")
+        added = text if isinstance(text, bytes) else text.encode("utf-8", "backslashreplace")
+        self._tail += added
+        self.total += len(added)
         if len(self._tail) > OUTPUT_MAX_BYTES:
             self.truncated = True
             del self._tail[:-OUTPUT_MAX_BYTES]

@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
+from escapement_worker._proto import worker_pb2
 from escapement_worker.assignment import Attempt
 from escapement_worker.context import RunContext
 from escapement_worker.report import End, Report, chain
@@ -130,9 +131,15 @@ class Workforce:
         moments = (piece.give_up_at for piece in self._pieces.values())
         return min((moment for moment in moments if moment is not None), default=None)
 
-    def forget(self, attempt: Attempt) -> None:
-        """An attempt's report has arrived."""
-        self._pieces.pop(attempt, None)
+    def forget(self, attempt: Attempt) -> worker_pb2.Live | None:
+        """An attempt's report has arrived; the last that is to be shown of it."""
+        piece = self._pieces.pop(attempt, None)
+        return None if piece is None else piece.run._live(last=True)
+
+    def live(self) -> list[worker_pb2.Live]:
+        """What is to be shown of the work that goes on, where it has changed."""
+        shown = (piece.run._live() for piece in self._pieces.values() if not piece.reported)
+        return [live for live in shown if live is not None]
 
     def close(self) -> None:
         """Ends the event loop; what still runs in it is dropped."""

@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import FrameType
 from typing import TypeVar
 from urllib.parse import urlsplit
@@ -65,6 +66,7 @@ class Worker:
             raise ConfigurationError("the token is missing, or has characters that no token has")
         if not drain >= 0:
             raise ConfigurationError(f"drain={drain!r}: give seconds, 0 or more")
+        self._tls_ca = tls_ca
         self._dispatchers = [_dispatcher(one, tls_ca) for one in addresses]
         self._token = token
         self._identity = Identity(
@@ -110,7 +112,9 @@ class Worker:
         with self._lock:
             if self._keeper is not None:
                 raise ConfigurationError("the worker runs already: make another one")
-            keeper = Keeper(self._identity, dict(self._handlers), self._dispatchers, self._token, self._drain)
+            find = partial(_dispatcher, tls_ca=self._tls_ca)
+            handlers = dict(self._handlers)
+            keeper = Keeper(self._identity, handlers, self._dispatchers, self._token, find, self._drain)
             self._keeper = keeper
             if self._stopped:
                 keeper.inbox.put(Shutdown())

@@ -12,21 +12,35 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class StandingRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class StandingResponse(_message.Message):
+    __slots__ = ("dispatcher_id", "without_database")
+    DISPATCHER_ID_FIELD_NUMBER: _ClassVar[int]
+    WITHOUT_DATABASE_FIELD_NUMBER: _ClassVar[int]
+    dispatcher_id: str
+    without_database: bool
+    def __init__(self, dispatcher_id: _Optional[str] = ..., without_database: bool = ...) -> None: ...
+
 class FromWorker(_message.Message):
-    __slots__ = ("hello", "heartbeat", "accepted", "completed", "drain", "goodbye")
+    __slots__ = ("hello", "heartbeat", "accepted", "completed", "drain", "goodbye", "live")
     HELLO_FIELD_NUMBER: _ClassVar[int]
     HEARTBEAT_FIELD_NUMBER: _ClassVar[int]
     ACCEPTED_FIELD_NUMBER: _ClassVar[int]
     COMPLETED_FIELD_NUMBER: _ClassVar[int]
     DRAIN_FIELD_NUMBER: _ClassVar[int]
     GOODBYE_FIELD_NUMBER: _ClassVar[int]
+    LIVE_FIELD_NUMBER: _ClassVar[int]
     hello: Hello
     heartbeat: Heartbeat
     accepted: Accepted
     completed: Completed
     drain: Drain
     goodbye: Goodbye
-    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., accepted: _Optional[_Union[Accepted, _Mapping]] = ..., completed: _Optional[_Union[Completed, _Mapping]] = ..., drain: _Optional[_Union[Drain, _Mapping]] = ..., goodbye: _Optional[_Union[Goodbye, _Mapping]] = ...) -> None: ...
+    live: Live
+    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., accepted: _Optional[_Union[Accepted, _Mapping]] = ..., completed: _Optional[_Union[Completed, _Mapping]] = ..., drain: _Optional[_Union[Drain, _Mapping]] = ..., goodbye: _Optional[_Union[Goodbye, _Mapping]] = ..., live: _Optional[_Union[Live, _Mapping]] = ...) -> None: ...
 
 class ToWorker(_message.Message):
     __slots__ = ("welcome", "assignment", "completion_ack", "cancel", "heartbeat_ack", "drain")
@@ -110,12 +124,26 @@ class Heartbeat(_message.Message):
     def __init__(self, sequence: _Optional[int] = ..., processed: _Optional[int] = ..., in_hand: _Optional[_Iterable[_Union[RunRef, _Mapping]]] = ...) -> None: ...
 
 class HeartbeatAck(_message.Message):
-    __slots__ = ("sequence", "renewal_age")
+    __slots__ = ("sequence", "renewal_age", "without_database", "dispatchers", "list_age")
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     RENEWAL_AGE_FIELD_NUMBER: _ClassVar[int]
+    WITHOUT_DATABASE_FIELD_NUMBER: _ClassVar[int]
+    DISPATCHERS_FIELD_NUMBER: _ClassVar[int]
+    LIST_AGE_FIELD_NUMBER: _ClassVar[int]
     sequence: int
     renewal_age: _duration_pb2.Duration
-    def __init__(self, sequence: _Optional[int] = ..., renewal_age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+    without_database: bool
+    dispatchers: _containers.RepeatedCompositeFieldContainer[DispatcherRef]
+    list_age: _duration_pb2.Duration
+    def __init__(self, sequence: _Optional[int] = ..., renewal_age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., without_database: bool = ..., dispatchers: _Optional[_Iterable[_Union[DispatcherRef, _Mapping]]] = ..., list_age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+
+class DispatcherRef(_message.Message):
+    __slots__ = ("id", "address")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    address: str
+    def __init__(self, id: _Optional[str] = ..., address: _Optional[str] = ...) -> None: ...
 
 class Assignment(_message.Message):
     __slots__ = ("number", "run", "job_name", "origin", "idempotency_key", "guard_key", "max_runtime", "traceparent", "work", "queue")
@@ -146,6 +174,20 @@ class Accepted(_message.Message):
     RUN_FIELD_NUMBER: _ClassVar[int]
     run: RunRef
     def __init__(self, run: _Optional[_Union[RunRef, _Mapping]] = ...) -> None: ...
+
+class Live(_message.Message):
+    __slots__ = ("run", "offset", "tail", "fraction", "note")
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    TAIL_FIELD_NUMBER: _ClassVar[int]
+    FRACTION_FIELD_NUMBER: _ClassVar[int]
+    NOTE_FIELD_NUMBER: _ClassVar[int]
+    run: RunRef
+    offset: int
+    tail: bytes
+    fraction: float
+    note: str
+    def __init__(self, run: _Optional[_Union[RunRef, _Mapping]] = ..., offset: _Optional[int] = ..., tail: _Optional[bytes] = ..., fraction: _Optional[float] = ..., note: _Optional[str] = ...) -> None: ...
 
 class Completed(_message.Message):
     __slots__ = ("run", "outcome", "exit_status", "output", "output_truncated", "error")
