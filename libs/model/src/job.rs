@@ -137,6 +137,19 @@ pub struct Http {
     /// For the whole call.
     #[serde(with = "millis")]
     pub timeout: Duration,
+    /// The statuses that are a success; without any, 200 to 299.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub expected_status: Vec<u16>,
+}
+
+impl Http {
+    /// Whether an answer of this status is a success.
+    pub fn expects(&self, status: u16) -> bool {
+        match self.expected_status.as_slice() {
+            [] => (200..300).contains(&status),
+            expected => expected.contains(&status),
+        }
+    }
 }
 
 /// A handler in a worker program.

@@ -44,6 +44,8 @@ pub mod limits {
     pub const LABELS: usize = 32;
     /// Channels of a job.
     pub const CHANNELS: usize = 16;
+    /// Statuses that a call expects.
+    pub const STATUSES: usize = 32;
     /// Bytes of what runs, in the stored form.
     pub const WORK_BYTES: usize = 65_536;
 }
@@ -217,6 +219,12 @@ fn work(work: &Work, errors: &mut Vec<FieldError>) {
                 }
             }
             between("run.http.timeout", http.timeout, Duration::from_millis(1), errors);
+            let statuses = &http.expected_status;
+            if statuses.len() > limits::STATUSES || statuses.iter().any(|status| !(200..600).contains(status))
+            {
+                let message = format!("use at most {} statuses, each 200 to 599", limits::STATUSES);
+                errors.push(FieldError::new("run.http.expectedStatus", message));
+            }
         }
         Work::Handler(handler) => errors.extend(name("run.handler.name", &handler.name)),
     }
@@ -344,8 +352,12 @@ mod tests {
             headers: BTreeMap::new(),
             body: String::new(),
             timeout: Duration::from_secs(30),
+            expected_status: vec![204, 0],
         });
-        assert_eq!(fields(&super::definition(&bad)), ["run.http.method", "run.http.url"]);
+        assert_eq!(
+            fields(&super::definition(&bad)),
+            ["run.http.method", "run.http.url", "run.http.expectedStatus"]
+        );
     }
 
     #[test]

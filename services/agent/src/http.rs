@@ -95,7 +95,7 @@ impl Calls {
                 let cause = secrets.text(&service::runtime::chain(&error));
                 Report::failed(format!("the answer {status} broke off: {cause}"))
             }
-            None if status.is_success() => Report::succeeded(),
+            None if http.expects(status.as_u16()) => Report::succeeded(),
             None if status.is_redirection() => {
                 Report::failed(format!("the answer was {status}; redirects are not followed"))
             }

@@ -238,3 +238,19 @@ async fn a_post_without_a_body_says_so_and_secrets_of_headers_are_not_kept() {
     assert!(text.contains("content-length: 0"), "{text}");
     assert!(text.contains("authorization: ***") && !text.contains("abc-def"), "{text}");
 }
+
+#[tokio::test]
+async fn a_call_succeeds_with_the_statuses_that_it_expects() {
+    let target = Target::start().await;
+    let mut subject =
+        Subject::start(AgentConfig { http_allow_loopback: true, ..AgentConfig::default() }).await;
+    for (path, expected_status, outcome) in [
+        ("/fail", vec![503, 200], Outcome::Succeeded),
+        ("/fail", vec![200], Outcome::Failed),
+        ("/secret", vec![503], Outcome::Failed),
+        ("/moved", vec![307], Outcome::Succeeded),
+    ] {
+        let call = v1::Http { expected_status, ..http("GET", target.url(path)) };
+        assert_outcome(&subject.run(v1::run::Kind::Http(call)).await, outcome);
+    }
+}

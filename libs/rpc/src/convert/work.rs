@@ -28,6 +28,12 @@ pub fn read(field: &str, run: Option<&v1::Run>) -> Result<Work, FieldError> {
                 Some(timeout) => time::duration_of(&format!("{field}.http.timeout"), timeout)?,
                 None => defaults::HTTP_TIMEOUT,
             },
+            // What is no status is refused by the model, as 0.
+            expected_status: http
+                .expected_status
+                .iter()
+                .map(|status| u16::try_from(*status).unwrap_or(0))
+                .collect(),
         })),
         Some(Kind::Handler(handler)) => {
             Ok(Work::Handler(Handler { name: handler.name.clone(), payload: handler.payload.clone() }))
@@ -41,12 +47,13 @@ pub fn write(work: &Work) -> v1::Run {
         Work::Exec(Exec { argv, env, working_directory, shell }) => {
             Kind::Exec(v1::Exec { argv, env: env.into_iter().collect(), working_directory, shell })
         }
-        Work::Http(Http { method, url, headers, body, timeout }) => Kind::Http(v1::Http {
+        Work::Http(Http { method, url, headers, body, timeout, expected_status }) => Kind::Http(v1::Http {
             method,
             url,
             headers: headers.into_iter().collect(),
             body,
             timeout: Some(time::duration(timeout)),
+            expected_status: expected_status.into_iter().map(i32::from).collect(),
         }),
         Work::Handler(Handler { name, payload }) => Kind::Handler(v1::Handler { name, payload }),
     };

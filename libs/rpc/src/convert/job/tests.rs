@@ -89,6 +89,7 @@ fn a_definition_comes_back_as_it_was() {
             headers: text(&[("a", "b")]),
             body: "{}".to_owned(),
             timeout: Duration::from_secs(3),
+            expected_status: vec![200, 404],
         }),
     };
     let written = read(&write(&definition, facts())).checked(Vec::new()).expect("nothing is wrong");

@@ -39,7 +39,7 @@ class Exec(_message.Message):
     def __init__(self, argv: _Optional[_Iterable[str]] = ..., env: _Optional[_Mapping[str, str]] = ..., working_directory: _Optional[str] = ..., shell: _Optional[str] = ...) -> None: ...
 
 class Http(_message.Message):
-    __slots__ = ("method", "url", "headers", "body", "timeout")
+    __slots__ = ("method", "url", "headers", "body", "timeout", "expected_status")
     class HeadersEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -52,12 +52,14 @@ class Http(_message.Message):
     HEADERS_FIELD_NUMBER: _ClassVar[int]
     BODY_FIELD_NUMBER: _ClassVar[int]
     TIMEOUT_FIELD_NUMBER: _ClassVar[int]
+    EXPECTED_STATUS_FIELD_NUMBER: _ClassVar[int]
     method: str
     url: str
     headers: _containers.ScalarMap[str, str]
     body: str
     timeout: _duration_pb2.Duration
-    def __init__(self, method: _Optional[str] = ..., url: _Optional[str] = ..., headers: _Optional[_Mapping[str, str]] = ..., body: _Optional[str] = ..., timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+    expected_status: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, method: _Optional[str] = ..., url: _Optional[str] = ..., headers: _Optional[_Mapping[str, str]] = ..., body: _Optional[str] = ..., timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., expected_status: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Handler(_message.Message):
     __slots__ = ("name", "payload")
