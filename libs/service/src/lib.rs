@@ -8,6 +8,7 @@ pub mod config;
 pub mod egress;
 pub mod endpoints;
 pub mod health;
+pub mod refusal;
 pub mod runtime;
 pub mod shutdown;
 pub mod telemetry;

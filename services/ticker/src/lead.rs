@@ -7,8 +7,6 @@
 mod ends;
 mod refusal;
 
-pub use refusal::Refusal;
-
 use crate::dates::Dates;
 use crate::metrics::Metrics;
 use crate::plan::{Planner, Summary};
@@ -20,6 +18,7 @@ use election::{Candidate, ElectionError, Leadership, Role};
 use model::clock_guard::{Guard, Verdict};
 use model::ids::HolderId;
 use service::health::{Beat, Condition};
+use service::refusal::Refusal;
 use service::runtime::chain;
 use std::time::{Duration, Instant};
 use store::fence::{self, Term};

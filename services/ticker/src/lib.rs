@@ -22,11 +22,12 @@ pub use metrics::Metrics;
 
 use dates::Dates;
 use election::{Candidate, ElectionError, Member, Role};
-use lead::{Lead, Refusal};
+use lead::Lead;
 use plan::Limits;
 use reach::Reach;
 use secrecy::ExposeSecret;
 use service::config::{ConfigError, Problem};
+use service::refusal::Refusal;
 use service::runtime::{Context, RuntimeError};
 use std::time::Duration;
 use store::{Store, StoreError};
@@ -94,7 +95,7 @@ pub async fn run(context: Context<TickerConfig>) -> Result<(), TickerError> {
     };
     context.publish(serde_json::json!({ "http": http }))?;
     let beat = context.health.watch("plan", STUCK_LIMIT);
-    let refusal = Refusal::new(context.health.condition("fence"));
+    let refusal = Refusal::new("ticker", context.health.condition("fence"));
     let leading = lead.run(refusal, beat, context.shutdown.clone());
     tokio::pin!(leading);
     let led = tokio::select! {

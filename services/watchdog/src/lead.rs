@@ -7,11 +7,11 @@
 use crate::check::{self, Limits, Summary};
 use crate::dates::Dates;
 use crate::metrics::Metrics;
-use crate::refusal::Refusal;
 use election::{Candidate, Leadership, Role};
 use model::clock_guard::{Guard, Verdict};
 use model::ids::HolderId;
 use service::health::Beat;
+use service::refusal::Refusal;
 use service::runtime::chain;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

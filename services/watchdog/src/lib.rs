@@ -11,7 +11,6 @@ pub mod deliver;
 mod lead;
 mod message;
 mod metrics;
-mod refusal;
 pub mod walk;
 pub mod webhook;
 
@@ -23,9 +22,9 @@ pub use metrics::Metrics;
 use check::Limits;
 use deliver::{Deliverer, Patience};
 use election::{Candidate, ElectionError, Role};
-use refusal::Refusal;
 use secrecy::ExposeSecret;
 use service::egress::{Egress, EgressError};
+use service::refusal::Refusal;
 use service::runtime::{Context, RuntimeError};
 use std::sync::Arc;
 use std::time::Duration;
@@ -66,7 +65,7 @@ pub async fn run(context: Context<WatchdogConfig>) -> Result<(), WatchdogError> 
     let (settings, shutdown) = (&context.settings, &context.shutdown);
     let database = context.health.condition("database");
     let etcd_ready = context.health.condition("etcd");
-    let refusal = Refusal::new(context.health.condition("fence"));
+    let refusal = Refusal::new("watchdog", context.health.condition("fence"));
     let server = context.serve_http(Default::default()).await?;
     let http = format!("http://{}", server.address);
     let store = open_store(&context)?;

@@ -3,7 +3,7 @@
 //! Nothing heals that but an operator, who resets the fence. Until then the process is not ready, and campaigns less
 //! and less often. It looks at the fence meanwhile, so that a reset is noticed at once, by stand-bys too.
 
-use service::health::Condition;
+use crate::health::Condition;
 use std::time::Duration;
 
 /// The wait after the first refusal; doubled for each further one.
@@ -16,14 +16,15 @@ const WAIT_MAX: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub struct Refusal {
     ready: Condition,
+    role: &'static str,
     stored: Option<i64>,
     wait: Duration,
 }
 
 impl Refusal {
-    /// None so far; `ready` says so.
-    pub fn new(ready: Condition) -> Self {
-        let mut refusal = Self { ready, stored: None, wait: WAIT };
+    /// None so far; `ready` says so. `role` is whose fence it is, as `escapement fence reset` names it.
+    pub fn new(role: &'static str, ready: Condition) -> Self {
+        let mut refusal = Self { ready, role, stored: None, wait: WAIT };
         refusal.over();
         refusal
     }
@@ -32,9 +33,10 @@ impl Refusal {
     /// next campaign.
     pub fn refused(&mut self, revision: i64, stored: i64) -> Duration {
         self.stored = Some(stored);
+        let role = self.role;
         self.ready.unmet(format!(
             "fenced: revision {stored} is stored, this leadership has {revision}; if etcd was rebuilt, stop every old \
-             watchdog and run `escapement fence reset watchdog`"
+             {role} and run `escapement fence reset {role}`"
         ));
         let wait = self.wait;
         self.wait = (wait * 2).min(WAIT_MAX);
@@ -44,7 +46,11 @@ impl Refusal {
     /// The fence has `stored`: when that is not what refused us, somebody has reset it.
     pub fn saw(&mut self, stored: i64) {
         if self.stored.is_some_and(|refused| refused != stored) {
-            tracing::info!(fence.stored = stored, "The fence no longer names what refused this watchdog");
+            tracing::info!(
+                fence.role = self.role,
+                fence.stored = stored,
+                "The fence no longer names what refused us"
+            );
             self.over();
         }
     }
@@ -65,7 +71,7 @@ impl Refusal {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use service::health::Health;
+    use crate::health::Health;
 
     fn waits(refusal: &mut Refusal, times: usize) -> Vec<u64> {
         (0..times).map(|_| refusal.refused(7, 1_000).as_secs()).collect()
@@ -74,7 +80,7 @@ mod tests {
     #[test]
     fn refusals_are_followed_by_longer_and_longer_waits_and_readiness_says_what_to_do() {
         let health = Health::new();
-        let mut refusal = Refusal::new(health.condition("fence"));
+        let mut refusal = Refusal::new("watchdog", health.condition("fence"));
         assert_eq!(health.unmet(), []);
         assert_eq!(waits(&mut refusal, 7), [1, 2, 4, 8, 16, 30, 30]);
         let unmet = health.unmet();
@@ -87,7 +93,7 @@ mod tests {
     #[test]
     fn a_reset_ends_it() {
         let health = Health::new();
-        let mut refusal = Refusal::new(health.condition("fence"));
+        let mut refusal = Refusal::new("watchdog", health.condition("fence"));
         waits(&mut refusal, 3);
         refusal.saw(0);
         assert!(!refusal.is_on());
