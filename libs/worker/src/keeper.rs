@@ -9,16 +9,17 @@ use crate::assignment::{Assignment, Attempt};
 use crate::clock::Moment;
 use crate::context::RunContext;
 use crate::executor::Executor;
+use crate::going::Going;
 use crate::hand::{Action, Hand};
 use crate::lease::{Answer, Renewal, Terms};
 use crate::link::{Event, Link, LinkError};
 use crate::live::Shown;
 use crate::report::{StopCause, chain};
-use crate::supervise::{Ended, supervise};
+use crate::supervise::Ended;
 use crate::worker::{Status, Summary};
 use chrono::Utc;
 use rpc::v1::{self, from_worker, to_worker};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -31,10 +32,6 @@ const SLEEP_MAX: Duration = Duration::from_millis(500);
 const LAST_REPORTS: Duration = Duration::from_secs(1);
 /// Between two times that running work is shown.
 const SHOW_EVERY: Duration = Duration::from_secs(1);
-/// What all of it may take at a time.
-const SHOW_MAX_BYTES: usize = 1024 * 1024;
-/// Of each, beside its output.
-const LIVE_OVERHEAD_BYTES: usize = 512;
 
 /// Who this worker is.
 #[derive(Debug, Clone)]
@@ -63,22 +60,14 @@ struct Drain {
     end_at: Moment,
 }
 
-/// Work on its way.
-struct Going {
-    stop: CancellationToken,
-    run: RunContext,
-}
-
 /// See the module.
 pub(crate) struct Keeper {
     identity: Identity,
-    executor: Arc<dyn Executor>,
     hand: Hand,
     link: Link,
     session_id: String,
     heartbeat_at: Moment,
-    work: JoinSet<Ended>,
-    going: HashMap<Attempt, Going>,
+    going: Going,
     show_at: Moment,
     asker: Asker,
     asking: JoinSet<(Moment, Vec<Answer>)>,
@@ -103,12 +92,10 @@ impl Keeper {
         Self {
             hand: Hand::new(identity.slots),
             identity,
-            executor,
             link,
             session_id: String::new(),
             heartbeat_at: Moment::now(),
-            work: JoinSet::new(),
-            going: HashMap::new(),
+            going: Going::new(executor),
             show_at: Moment::now(),
             asker,
             asking: JoinSet::new(),
@@ -152,13 +139,7 @@ impl Keeper {
         tokio::select! {
             biased;
             () = shutdown, if self.drain.is_none() => Next::Shutdown,
-            Some(ended) = self.work.join_next() => match ended {
-                Ok(ended) => Next::Ended(ended),
-                Err(error) => {
-                    tracing::error!(error = %error, "A task that watches over work has failed");
-                    Next::Time
-                }
-            },
+            Some(ended) = self.going.ended() => Next::Ended(ended),
             Some(Ok((asked, answers))) = self.asking.join_next() => Next::Answers(asked, answers),
             event = self.link.next() => Next::Link(event),
             () = tokio::time::sleep(sleep) => Next::Time,
@@ -306,8 +287,7 @@ impl Keeper {
             run.token = %run.fencing_token(),
             "Run started"
         );
-        self.going.insert(run.identity(), Going { stop: stop.clone(), run: run.clone() });
-        self.work.spawn(supervise(Arc::clone(&self.executor), run, stop));
+        self.going.start(run, stop);
     }
 
     fn stop(&mut self, attempt: Attempt, cause: &StopCause) {
@@ -317,9 +297,7 @@ impl Keeper {
             run.attempt = attempt.number,
             "Run asked to stop: {cause}"
         );
-        if let Some(going) = self.going.get(&attempt) {
-            going.stop.cancel();
-        }
+        self.going.stop(attempt);
     }
 
     fn work_ended(&mut self, ended: Ended, now: Moment) {
@@ -333,9 +311,7 @@ impl Keeper {
             ended.report.end()
         );
         self.finished += 1;
-        if let Some(going) = self.going.remove(&ended.attempt)
-            && let Some(last) = going.run.live().take_last()
-        {
+        if let Some(last) = self.going.forget(ended.attempt) {
             self.show(ended.attempt, last);
         }
         let actions = self.hand.ended(ended.attempt, ended.report, ended.stopped, now);
@@ -364,7 +340,9 @@ impl Keeper {
         }
         if self.show_at <= now {
             self.show_at = now + SHOW_EVERY;
-            self.show_all();
+            if self.link.has_room() {
+                self.going.show().into_iter().for_each(|(attempt, live)| self.show(attempt, live));
+            }
         }
         if let Some(drain) = self.drain.as_mut().filter(|drain| !drain.stopped && drain.stop_at <= now) {
             drain.stopped = true;
@@ -384,24 +362,6 @@ impl Keeper {
                 runs.in_hand = self.hand.len(),
                 "No dispatcher has the database: going on, because nobody can give the runs away"
             );
-        }
-    }
-
-    /// Shows what has changed, within a budget; what finds no place is shown the next time.
-    fn show_all(&mut self) {
-        let mut budget = SHOW_MAX_BYTES;
-        let mut shown = Vec::new();
-        for (attempt, going) in &self.going {
-            if budget == 0 || !self.link.has_room() {
-                break;
-            }
-            if let Some(live) = going.run.live().take() {
-                budget = budget.saturating_sub(live.tail.len() + LIVE_OVERHEAD_BYTES);
-                shown.push((*attempt, live));
-            }
-        }
-        for (attempt, live) in shown {
-            self.show(attempt, live);
         }
     }
 

@@ -38,6 +38,7 @@ mod assignment;
 mod clock;
 mod context;
 mod executor;
+mod going;
 mod hand;
 mod keeper;
 mod lease;

@@ -33,7 +33,7 @@ mod testing;
 
 pub use config::DispatcherConfig;
 
-use election::{ElectionError, Member, Role};
+use election::{ElectionError, Member, MemberHandle, Role};
 use rpc::v1::worker_service_server::WorkerServiceServer;
 use secrecy::ExposeSecret;
 use service::runtime::{Context, RuntimeError};
@@ -137,15 +137,7 @@ pub async fn run(context: Context<DispatcherConfig>) -> Result<(), DispatcherErr
         let stop = stop.reports.clone();
         async move { finish::run(&shared, reports, stop).await }
     });
-    let mut loops = start_loops(&context, &shared, &etcd, own, database, &stop);
-    let (of, beating, until) =
-        (shared.clone(), context.health.watch("peers", STUCK_LIMIT), stop.rest.clone());
-    let (etcd, handle) = (etcd.clone(), member.clone());
-    loops.spawn(async move { peers::run(&of, etcd, presence, &handle, beating, until).await });
-    let (of, beating, until) =
-        (shared.clone(), context.health.watch("watch", STUCK_LIMIT), stop.claims.clone());
-    let registration = member.registration();
-    loops.spawn(async move { renew::watch(&of, registration, beating, until).await });
+    let loops = start_loops(&context, &shared, &etcd, own, (presence, &member), database, &stop);
     let serving = serve(&context, &shared, listener, stop.serving.clone())?;
     context.publish(serde_json::json!({ "http": http, "grpc": address }))?;
 
@@ -253,6 +245,7 @@ fn start_loops(
     shared: &Arc<Shared>,
     etcd: &election::Client,
     own: Dispatcher,
+    (presence, member): (Member, &Arc<MemberHandle>),
     database: service::health::Condition,
     stop: &Stop,
 ) -> JoinSet<()> {
@@ -266,6 +259,12 @@ fn start_loops(
     loops.spawn(async move { live::run(&of, beating, until).await });
     let (of, beating, until) = (shared.clone(), beat("tokens"), stop.rest.clone());
     loops.spawn(async move { standing::run(&of, beating, until).await });
+    let (of, beating, until) = (shared.clone(), beat("watch"), stop.claims.clone());
+    let registration = member.registration();
+    loops.spawn(async move { renew::watch(&of, registration, beating, until).await });
+    let (of, beating, until) = (shared.clone(), beat("peers"), stop.rest.clone());
+    let (client, handle) = (etcd.clone(), member.clone());
+    loops.spawn(async move { peers::run(&of, client, presence, &handle, beating, until).await });
     let (of, beating, until) = (shared.clone(), beat("pulse"), stop.claims.clone());
     loops.spawn(async move { renew::pulse(&of, beating, until).await });
     let (of, beating, until) = (shared.clone(), beat("reconcile"), stop.claims.clone());
