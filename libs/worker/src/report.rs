@@ -70,7 +70,7 @@ impl Report {
 
     /// With what the work has logged, when it reports no output of its own.
     pub(crate) fn with_logged(self, logged: (Vec<u8>, bool)) -> Self {
-        if self.output.is_empty() && !logged.0.is_empty() {
+        if self.output.is_empty() && !self.output_truncated && !logged.0.is_empty() {
             return self.with_output(logged.0, logged.1);
         }
         self

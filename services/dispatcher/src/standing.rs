@@ -18,7 +18,7 @@ use tonic::Status;
 use tonic::metadata::MetadataMap;
 
 /// How old what is remembered may become while the database answers.
-const EVERY: Duration = Duration::from_secs(30);
+const EVERY: Duration = Duration::from_secs(10);
 /// How long the database may take to tell whether it knows a token.
 const LOOK_LIMIT: Duration = Duration::from_secs(1);
 
