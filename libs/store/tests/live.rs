@@ -48,10 +48,10 @@ async fn only_the_attempt_whose_run_it_is_shows_anything() {
         Showing { token, ..right.clone() },
         Showing { session: SessionId::random(), ..right.clone() },
     ] {
-        assert_eq!(run_live::show(store, &[wrong.clone()]).await.expect("asked"), 0, "{wrong:?}");
+        assert_eq!(run_live::show(store, std::slice::from_ref(&wrong)).await.expect("asked"), 0, "{wrong:?}");
     }
     assert_eq!(run_live::show(store, &[]).await.expect("asked"), 0);
-    assert_eq!(run_live::show(store, &[right.clone()]).await.expect("shown"), 1);
+    assert_eq!(run_live::show(store, std::slice::from_ref(&right)).await.expect("shown"), 1);
     assert_eq!(read(&floor, &taken).await, Some((1, 0, "one".to_owned())));
     let of = |tenant| run_live::read(store, tenant, taken.lease.key.job_id, taken.lease.key.scheduled_for);
     assert_eq!(
