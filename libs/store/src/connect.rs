@@ -29,6 +29,9 @@ pub struct Settings {
     pub lock_timeout: Duration,
     /// The longest pause inside a transaction: a frozen process must not hold its locks.
     pub idle_in_transaction_timeout: Duration,
+    /// Whether every statement finds its rows by an index. A plan is kept for as long as the statistics are, and one that
+    /// was made while the queue was empty would read all of a herd for each row of it.
+    pub by_index_only: bool,
 }
 
 impl Settings {
@@ -44,6 +47,7 @@ impl Settings {
             statement_timeout: Duration::from_secs(10),
             lock_timeout: Duration::from_secs(3),
             idle_in_transaction_timeout: Duration::from_secs(2),
+            by_index_only: false,
         }
     }
 
@@ -55,11 +59,13 @@ impl Settings {
             .map_err(|error| StoreError::Settings(format!("database_url: {error}")))?;
         config.options(format!(
             "-c search_path={} -c statement_timeout={} -c lock_timeout={} -c idle_in_transaction_session_timeout={} \
-             -c timezone=UTC -c default_transaction_isolation=read\\ committed -c jit=off",
+             -c timezone=UTC -c default_transaction_isolation=read\\ committed -c jit=off \
+             -c enable_seqscan={}",
             self.cell,
             self.statement_timeout.as_millis(),
             self.lock_timeout.as_millis(),
             self.idle_in_transaction_timeout.as_millis(),
+            if self.by_index_only { "off" } else { "on" },
         ));
         config.application_name(self.application.as_str());
         config.connect_timeout(self.connect_timeout);

@@ -318,6 +318,7 @@ fn open_store(context: &Context<DispatcherConfig>) -> Result<Store, DispatcherEr
         store::Settings::new(url.expose_secret(), context.common.cell.as_str(), "escapement-dispatcher");
     // A claim that waits longer for another's rows keeps all of its own workers waiting.
     settings.lock_timeout = LOCK_LIMIT;
+    settings.by_index_only = true;
     settings.connections_max = context.settings.database_connections_max as usize;
     Store::new(settings).map_err(DispatcherError::Store)
 }
