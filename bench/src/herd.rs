@@ -61,11 +61,11 @@ async fn one(cell: &mut Cell, due: DateTime<Utc>, runs: i64, forget: bool) -> an
     }
     cell.forget_statements(forget).await?;
     let processes = cell.processes();
-    let before = usage::of(&processes);
+    let before = usage::of(&processes)?;
     until(due + QUIET).await;
     let succeeded = format!("SELECT count(*) FROM run WHERE scheduled_for = '{at}' AND state = 'SUCCEEDED'");
     cell.wait_for_count("runs succeeded", &succeeded, runs).await?;
-    let after = usage::of(&processes);
+    let after = usage::of(&processes)?;
     tokio::time::sleep(FLUSHED).await;
     let recorded = format!(
         "SELECT round(extract(epoch FROM max(finished_at) - '{at}') * 1000) FROM run WHERE scheduled_for = '{at}'"

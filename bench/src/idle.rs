@@ -24,9 +24,9 @@ pub async fn run(common: &Common, seconds: u32) -> anyhow::Result<Value> {
     let mut rounds = Vec::new();
     for round in 1..=common.rounds {
         let processes = cell.processes();
-        let before = usage::of(&processes);
+        let before = usage::of(&processes)?;
         tokio::time::sleep(length).await;
-        let after = usage::of(&processes);
+        let after = usage::of(&processes)?;
         let figure = |name: &String| {
             let spent = after[name].cpu.saturating_sub(before[name].cpu).as_secs_f64();
             json!({

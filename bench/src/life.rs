@@ -38,8 +38,8 @@ pub async fn run(common: &Common, offered: u32, seconds: u32) -> anyhow::Result<
     cell.write_statements(common.statements.as_deref()).await?;
     cell.stop_services().await?;
     let url = cell.database_url();
-    for round in &mut rounds {
-        let limit = limit::per_second(&mut cell, &url).await?;
+    for (number, round) in rounds.iter_mut().enumerate() {
+        let limit = limit::per_second(&mut cell, &url, number).await?;
         eprintln!("plain SQL: {limit:.0} a second");
         round["sql_limit_per_s"] = figures::rounded(limit).into();
     }
@@ -56,12 +56,12 @@ pub async fn run(common: &Common, offered: u32, seconds: u32) -> anyhow::Result<
 
 async fn one(cell: &mut Cell, seconds: u32) -> anyhow::Result<Value> {
     let processes = cell.processes();
-    let before = usage::of(&processes);
+    let before = usage::of(&processes)?;
     let (planned_before, ended_before) = progress(cell).await?;
     let from = Utc::now();
     until(from + TimeDelta::seconds(i64::from(seconds))).await;
     let elapsed = (Utc::now() - from).as_seconds_f64();
-    let after = usage::of(&processes);
+    let after = usage::of(&processes)?;
     let (planned, ended) = progress(cell).await?;
     let (planned, ended) = (planned - planned_before, ended - ended_before);
     let runs = planned.min(ended);

@@ -23,11 +23,11 @@ const LOOPS: usize = 2;
 const LENGTH: Duration = Duration::from_secs(10);
 const MAX_RUNTIME: Duration = Duration::from_secs(3_600);
 
-/// Whole lives a second.
+/// Whole lives a second. `round` counts the calls: each plans an hour of its own.
 ///
 /// # Errors
 /// What the database answers.
-pub async fn per_second(cell: &mut Cell, url: &str) -> anyhow::Result<f64> {
+pub async fn per_second(cell: &mut Cell, url: &str, round: usize) -> anyhow::Result<f64> {
     // What the cell has left would be claimed by nobody, and only be stepped over.
     cell.sql("TRUNCATE run_queue, run_lease").await?;
     let ids = cell
@@ -42,11 +42,13 @@ pub async fn per_second(cell: &mut Cell, url: &str) -> anyhow::Result<f64> {
         .map(|(job, tenant)| Ok((job.parse()?, tenant.parse()?)))
         .collect::<anyhow::Result<_>>()?;
     ensure!(jobs.len() >= BATCH * LOOPS, "there are only {} jobs", jobs.len());
-    let store = Store::new(Settings::new(url, "main", "escapement-bench"))?;
+    let mut settings = Settings::new(url, "main", "escapement-bench");
+    settings.by_index_only = true; // as dispatchers have it
+    let store = Store::new(settings)?;
     let mut loops = Vec::new();
     for number in 0..LOOPS {
         let mine = jobs[number * BATCH..][..BATCH].to_vec();
-        let driver = Driver::new(store.clone(), number, mine).await?;
+        let driver = Driver::new(store.clone(), (round, number), mine).await?;
         loops.push(tokio::spawn(driver.run()));
     }
     let mut sum = 0.0;
@@ -70,7 +72,11 @@ struct Driver {
 }
 
 impl Driver {
-    async fn new(store: Store, number: usize, jobs: Vec<(JobId, TenantId)>) -> anyhow::Result<Self> {
+    async fn new(
+        store: Store,
+        (round, number): (usize, usize),
+        jobs: Vec<(JobId, TenantId)>,
+    ) -> anyhow::Result<Self> {
         let (session, dispatcher, queue) =
             (SessionId::random(), DispatcherId::random(), format!("limit-{number}"));
         let worker = Worker {
@@ -83,8 +89,8 @@ impl Driver {
         worker_session::insert(&store, session, dispatcher, &worker).await?;
         let now = Utc::now();
         let today = now.date_naive().and_hms_opt(0, 0, 0).context("midnight")?.and_utc();
-        // Tomorrow's partition, which the cell has made and not touched; each round goes on in it.
-        let next = today + TimeDelta::days(1) + TimeDelta::seconds((now - today).num_seconds());
+        // Tomorrow's partition, which the cell has made and not touched.
+        let next = today + TimeDelta::days(1) + TimeDelta::hours(i64::try_from(round)?);
         let slots = vec![Slot { session, connection: 1 }; BATCH];
         Ok(Self { store, queue, jobs, slots, dispatcher, floor: now - TimeDelta::seconds(10), next })
     }

@@ -57,7 +57,7 @@ enum Command {
     Life {
         #[command(flatten)]
         common: Common,
-        /// Runs due in each second: more than can be had.
+        /// Runs due in each second: a little more than can be had, for planning what is never reached costs, too.
         #[arg(long, default_value_t = 9_000)]
         offered_per_second: u32,
         /// A round's length, in seconds.
@@ -84,8 +84,8 @@ pub struct Common {
     #[arg(long)]
     json: Option<PathBuf>,
     /// Rounds; the figures are their medians.
-    #[arg(long, default_value_t = 5)]
-    rounds: usize,
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u8).range(1..=20))]
+    rounds: u8,
     /// Also writes the statements that took PostgreSQL longest to this file.
     #[arg(long)]
     statements: Option<PathBuf>,

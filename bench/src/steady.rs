@@ -31,10 +31,10 @@ pub async fn run(common: &Common, per_second: u32, seconds: u32) -> anyhow::Resu
         until(from).await;
         cell.forget_statements(round == 1 && statements).await?;
         let processes = cell.processes();
-        let before = usage::of(&processes);
+        let before = usage::of(&processes)?;
         let end = from + TimeDelta::seconds(i64::from(seconds));
         until(end).await;
-        let after = usage::of(&processes);
+        let after = usage::of(&processes)?;
         tokio::time::sleep(SETTLED).await;
         let received = received::between(cell.notes(), from.timestamp(), end.timestamp())?;
         let expected = per_second as usize * seconds as usize;

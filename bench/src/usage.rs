@@ -1,5 +1,6 @@
 //! Processor time and memory of processes, from /proc.
 
+use anyhow::{Context, ensure};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -16,25 +17,29 @@ pub struct Usage {
 }
 
 /// By name, for processes that are called so.
-pub fn of(processes: &BTreeMap<String, u32>) -> BTreeMap<String, Usage> {
-    let stats: Vec<Stat> = std::fs::read_dir("/proc").map_or_else(
-        |_| Vec::new(),
-        |entries| {
-            let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-            pids.filter_map(|pid| parse(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?))
-                .collect()
-        },
-    );
-    let usage = |pid: u32| {
-        let mut usage = Usage::default();
-        for stat in stats.iter().filter(|stat| stat.pid == pid || stat.parent == pid) {
-            let ended = if stat.pid == pid { stat.ended_ticks } else { 0.0 };
-            usage.cpu += Duration::from_secs_f64((stat.ticks + ended) / TICKS_PER_SECOND);
-            usage.rss_mb = usage.rss_mb.max(rss_mb(stat.pid));
-        }
-        usage
+///
+/// # Errors
+/// A process that is not there any more, or a machine that shows none.
+pub fn of(processes: &BTreeMap<String, u32>) -> anyhow::Result<BTreeMap<String, Usage>> {
+    let pids = std::fs::read_dir("/proc").context("/proc")?.flatten();
+    let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let stats: Vec<Stat> =
+        pids.filter_map(|pid| parse(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)).collect();
+    let usage = |(name, pid): (&String, &u32)| {
+        ensure!(stats.iter().any(|stat| stat.pid == *pid), "{name} (process {pid}) has ended");
+        Ok((name.clone(), summed(&stats, *pid)))
     };
-    processes.iter().map(|(name, pid)| (name.clone(), usage(*pid))).collect()
+    processes.iter().map(usage).collect()
+}
+
+fn summed(stats: &[Stat], pid: u32) -> Usage {
+    let mut usage = Usage::default();
+    for stat in stats.iter().filter(|stat| stat.pid == pid || stat.parent == pid) {
+        let ended = if stat.pid == pid { stat.ended_ticks } else { 0.0 };
+        usage.cpu += Duration::from_secs_f64((stat.ticks + ended) / TICKS_PER_SECOND);
+        usage.rss_mb = usage.rss_mb.max(rss_mb(stat.pid));
+    }
+    usage
 }
 
 /// Seconds of processor time between two looks, by name.
@@ -91,6 +96,12 @@ mod tests {
     #[test]
     fn our_own_process_uses_something() {
         let own = BTreeMap::from([("own".to_owned(), std::process::id())]);
-        assert!(of(&own)["own"].rss_mb > 0.5);
+        assert!(of(&own).expect("it runs")["own"].rss_mb > 0.5);
+    }
+
+    #[test]
+    fn a_process_that_is_gone_is_an_error_and_not_idle() {
+        let gone = BTreeMap::from([("gone".to_owned(), u32::MAX)]);
+        assert!(of(&gone).is_err());
     }
 }
