@@ -1,5 +1,4 @@
 //! Plans that are kept from when the hot tables were empty.
-#![allow(clippy::unwrap_used, reason = "a test that can't go on has failed")]
 #![allow(clippy::unwrap_used)]
 
 mod support;
