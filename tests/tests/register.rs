@@ -21,7 +21,8 @@ async fn a_job_is_created_read_listed_and_deleted_over_rest_and_grpc() {
     assert_eq!(
         created["misfire"],
         json!({
-            "policy": "ONCE", "grace": "60s", "catchUpLimit": 1000, "catchUpWindow": "604800s"
+            "policy": "ONCE", "grace": "60s", "catchUpLimit": 1000, "catchUpWindow": "604800s",
+            "catchUpPerSecond": 10
         })
     );
     assert_eq!(created["run"], complete_job()["run"]);
@@ -68,7 +69,7 @@ async fn a_wrong_job_is_refused_with_every_wrong_field_and_nothing_is_stored() {
         (json!({"schedule": "0 0 30 2 *"}), "schedule", "ever comes"),
         (json!({"timezone": "Europe/Berlinn"}), "timezone", "Berlin"),
         (json!({"name": "Month End"}), "name", "a-z"),
-        (json!({"overlap": "QUEUE"}), "overlap", "FORBID"),
+        (json!({"misfire": {"catchUpPerSecond": 100_000}}), "misfire.catchUpPerSecond", "1000"),
         (json!({"maxRuntime": "0s"}), "maxRuntime", "at least"),
         (json!({"misfire": {"grace": "1s"}}), "misfire.grace", "10"),
         (json!({"retry": {"maxAttempts": 1000}}), "retry.maxAttempts", "100"),
