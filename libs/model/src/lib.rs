@@ -12,5 +12,7 @@ pub mod job;
 pub mod policy;
 pub mod release;
 pub mod run;
+pub mod severity;
+pub mod system_health;
 pub mod token;
 pub mod validate;
