@@ -4,6 +4,10 @@
 //!
 //! It does not decide what a role may do.
 
+mod listed;
+
+pub use listed::{Listed, NotRevoked, Page, Scope, issue, lost, named, note_use, page, revoke};
+
 use crate::{Store, StoreError, sql};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;

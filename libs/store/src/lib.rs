@@ -2,8 +2,8 @@
 //!
 //! Invariants that every caller may rely on: each write made on someone's behalf is fenced or matched by attempt
 //! and token, and says in its `#[must_use]` answer whether it applied; locks are taken in the order
-//! idempotency_key, fence, ledger_floor, epoch, job_cursor, watch_cursor, catch_up, job, tenant, worker_session, run_queue,
-//! calendar, run_lease, run_parked, run, catch_up_pace, and within a table by primary key; all SQL takes the time from
+//! idempotency_key, fence, ledger_floor, epoch, job_cursor, watch_cursor, catch_up, job, tenant_limit, tenant, worker_session, run_queue,
+//! calendar, run_lease, run_parked, run, catch_up_pace, api_token, and within a table by primary key; all SQL takes the time from
 //! `esc_now()`.
 //!
 //! What it does not do: decide. Decisions are pure functions in `model` and `schedule`; where a statement must
@@ -47,6 +47,7 @@ pub mod run_queue;
 pub mod run_rerun;
 pub mod status;
 pub mod tenant;
+pub mod tenant_limit;
 pub mod term;
 pub mod tzdata;
 pub mod verdict;

@@ -1,11 +1,38 @@
-//! What a tenant gets of the workers: its share while others want them too, and how much it may have at a time.
+//! Tenants, and what each gets of the workers: its share while others want them too, and how much it may have at a time.
 //!
 //! The claims apply it: [`crate::run_queue::claim`] locks the tenants that have limits, and counts what they have in the
-//! statement after. Limits hold from the next claim on, and end no run. Deliberately not here: who may set them.
+//! statement after. Limits hold from the next claim on, and end no run. What a tenant may define is in
+//! [`crate::tenant_limit`]. Deliberately not here: who may set them. A tenant is never deleted.
 
 use crate::{StoreError, Transaction, sql};
+use chrono::{DateTime, Utc};
 use model::ids::TenantId;
 use std::collections::BTreeMap;
+use tokio_postgres::Row;
+use uuid::Uuid;
+
+/// A tenant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tenant {
+    /// Its identity.
+    pub id: TenantId,
+    /// Its name, unique in the cell.
+    pub name: String,
+    /// When it was stored.
+    pub created_at: DateTime<Utc>,
+}
+
+/// What a tenant has.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Use {
+    /// Jobs that are not deleted.
+    pub jobs: i64,
+    /// Runs that workers have.
+    pub running: i64,
+}
+
+/// The constraint that refuses a second tenant of a name.
+pub const NAME_TAKEN: &str = "tenant_name_key";
 
 /// A tenant's share and limits.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,4 +87,56 @@ pub async fn set(tx: &Transaction<'_>, tenant: TenantId, limits: &Limits) -> Res
         queues.iter().map(|(queue, running)| (queue.as_str(), *running)).unzip();
     tx.execute(sql!("tenant/set_queue_limits.sql"), &[&tenant.0, &names, &running]).await?;
     Ok(true)
+}
+
+/// Stores a tenant.
+///
+/// # Errors
+/// [`StoreError::Database`]; it violates [`NAME_TAKEN`] when there is one of that name.
+pub async fn insert(tx: &Transaction<'_>, tenant: &Tenant) -> Result<(), StoreError> {
+    let Tenant { id, name, created_at } = tenant;
+    tx.execute(sql!("tenant/insert.sql"), &[&id.0, name, created_at]).await.map(drop)
+}
+
+/// The tenant of this name; none when there is none.
+///
+/// # Errors
+/// [`StoreError::Database`].
+pub async fn by_name(tx: &Transaction<'_>, name: &str) -> Result<Option<Tenant>, StoreError> {
+    let rows = tx.query(sql!("tenant/find.sql"), &[&Some(name), &None::<Uuid>]).await?;
+    Ok(rows.first().map(tenant))
+}
+
+/// The tenant of this id; none when there is none.
+///
+/// # Errors
+/// [`StoreError::Database`].
+pub async fn by_id(tx: &Transaction<'_>, id: TenantId) -> Result<Option<Tenant>, StoreError> {
+    let rows = tx.query(sql!("tenant/find.sql"), &[&None::<&str>, &Some(id.0)]).await?;
+    Ok(rows.first().map(tenant))
+}
+
+/// At most `limit` tenants by name, those after the name `after`.
+///
+/// # Errors
+/// [`StoreError::Database`].
+pub async fn page(tx: &Transaction<'_>, after: &str, limit: i64) -> Result<Vec<Tenant>, StoreError> {
+    let rows = tx.query(sql!("tenant/page.sql"), &[&after, &limit]).await?;
+    Ok(rows.iter().map(tenant).collect())
+}
+
+/// What these tenants have.
+///
+/// # Errors
+/// [`StoreError::Database`].
+pub async fn uses(tx: &Transaction<'_>, tenants: &[TenantId]) -> Result<BTreeMap<TenantId, Use>, StoreError> {
+    let ids: Vec<Uuid> = tenants.iter().map(|tenant| tenant.0).collect();
+    let rows = tx.query(sql!("tenant/use.sql"), &[&ids]).await?;
+    let of =
+        |row: &Row| (TenantId(row.get("id")), Use { jobs: row.get("jobs"), running: row.get("running") });
+    Ok(rows.iter().map(of).collect())
+}
+
+fn tenant(row: &Row) -> Tenant {
+    Tenant { id: TenantId(row.get("id")), name: row.get("name"), created_at: row.get("created_at") }
 }
