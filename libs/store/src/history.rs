@@ -173,7 +173,7 @@ pub(crate) fn read(row: &Row) -> Result<Run, StoreError> {
     })
 }
 
-fn phase(text: &str) -> Result<Phase, StoreError> {
+pub(crate) fn phase(text: &str) -> Result<Phase, StoreError> {
     text.parse().map_err(|error: model::policy::UnknownName| StoreError::Corrupt {
         what: "run_phase.phase",
         problem: error.to_string(),

@@ -39,6 +39,7 @@ pub mod retention;
 pub mod run;
 pub mod run_cancel;
 pub mod run_end;
+pub mod run_event;
 pub mod run_lease;
 pub mod run_live;
 pub mod run_outcome;

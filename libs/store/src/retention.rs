@@ -21,11 +21,13 @@ pub enum Table {
     AuditEvent,
     /// Calls that may be repeated no longer.
     IdempotencyKey,
+    /// What became of runs, for those who watch.
+    RunEvent,
 }
 
 impl Table {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Misfire,
         Self::Verdict,
         Self::Alert,
@@ -33,6 +35,7 @@ impl Table {
         Self::WorkerSession,
         Self::AuditEvent,
         Self::IdempotencyKey,
+        Self::RunEvent,
     ];
 
     /// Its name in the database.
@@ -45,6 +48,7 @@ impl Table {
             Self::WorkerSession => "worker_session",
             Self::AuditEvent => "audit_event",
             Self::IdempotencyKey => "idempotency_key",
+            Self::RunEvent => "run_event",
         }
     }
 
@@ -57,6 +61,7 @@ impl Table {
             Self::WorkerSession => sql!("worker_session/expire.sql"),
             Self::AuditEvent => sql!("audit_event/expire.sql"),
             Self::IdempotencyKey => sql!("idempotency_key/expire.sql"),
+            Self::RunEvent => sql!("run_event/expire.sql"),
         }
     }
 }

@@ -270,7 +270,9 @@ const ROWS: &str = "
     SELECT at, '00000000-0000-4000-8000-000000000001', 'x', 'x', 'x' FROM unnest('{2025-01-01Z, 2026-02-01Z}'::timestamptz[]) at;
     INSERT INTO idempotency_key (tenant_id, created_at, caller, route, key, body_hash, answer)
     SELECT '00000000-0000-4000-8000-000000000001', at, 'x', 'x', at::text, sha256(''), ''
-    FROM unnest('{2025-01-01Z, 2026-02-01Z}'::timestamptz[]) at";
+    FROM unnest('{2025-01-01Z, 2026-02-01Z}'::timestamptz[]) at;
+    INSERT INTO run_event (tenant_id, at, phase, job_id, scheduled_for, attempt)
+    SELECT gen_random_uuid(), at, 'SUCCEEDED', '{}', '{}', '{}' FROM unnest('{2025-01-01Z, 2026-02-01Z}'::timestamptz[]) at";
 
 #[tokio::test]
 async fn old_rows_go_and_those_in_use_stay() {
@@ -286,6 +288,7 @@ async fn old_rows_go_and_those_in_use_stay() {
         (Table::WorkerSession, 3),
         (Table::AuditEvent, 1),
         (Table::IdempotencyKey, 1),
+        (Table::RunEvent, 1),
     ] {
         for expected in [1, 0] {
             let tx = client.begin("expire").await.unwrap();

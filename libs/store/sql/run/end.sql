@@ -55,5 +55,10 @@ WITH ending AS MATERIALIZED (
     SELECT job_id, scheduled_for, e.attempt, e.exit_status, e.truncated, e.tail, e.error
     FROM ended d JOIN ending e USING (job_id, scheduled_for)
     WHERE e.tail IS NOT NULL
+), told AS (
+    INSERT INTO run_event (tenant_id, at, phase, reason, job_id, scheduled_for, attempt)
+    SELECT d.tenant_id, now.at, e.state, e.reason, array_agg(job_id), array_agg(scheduled_for), array_agg(e.attempt)
+    FROM ended d JOIN ending e USING (job_id, scheduled_for), now
+    GROUP BY d.tenant_id, now.at, e.state, e.reason
 )
 SELECT job_id, scheduled_for FROM ended

@@ -40,5 +40,10 @@ WITH trying AS MATERIALIZED (
     SELECT f.job_id, f.scheduled_for, f.attempt, t.exit_status, t.truncated, t.tail, t.error
     FROM freed f JOIN trying t USING (job_id, scheduled_for)
     WHERE t.tail IS NOT NULL
+), told AS (
+    INSERT INTO run_event (tenant_id, at, phase, reason, job_id, scheduled_for, attempt)
+    SELECT f.tenant_id, at.now, 'RETRYING', t.reason, array_agg(job_id), array_agg(scheduled_for), array_agg(f.attempt)
+    FROM freed f JOIN trying t USING (job_id, scheduled_for), at
+    GROUP BY f.tenant_id, at.now, t.reason
 )
 SELECT job_id, scheduled_for FROM freed

@@ -119,7 +119,7 @@ WITH at AS MATERIALIZED (
     WHERE h.attempt = 0 AND NOT (h.exclusive AND EXISTS (SELECT FROM run_lease o WHERE o.job_id = h.job_id))
     ORDER BY h.job_id, h.scheduled_for
     ON CONFLICT DO NOTHING
-    RETURNING job_id, scheduled_for, tenant_id
+    RETURNING job_id, scheduled_for, tenant_id, attempt
 ), retried AS (
     UPDATE run_lease l
     SET session_id = h.session_id, connection = h.connection, claim_id = $4, claimed_at = at.now, accepted_at = NULL,
@@ -127,7 +127,7 @@ WITH at AS MATERIALIZED (
     FROM handed h, at
     WHERE h.attempt >= 1 AND l.job_id = h.job_id AND l.scheduled_for = h.scheduled_for AND l.session_id IS NULL
       AND l.attempt = h.attempt
-    RETURNING l.job_id, l.scheduled_for, l.tenant_id
+    RETURNING l.job_id, l.scheduled_for, l.tenant_id, l.attempt
 ), leased AS MATERIALIZED (
     SELECT * FROM started UNION ALL SELECT * FROM retried
 ), blocked AS MATERIALIZED (
@@ -167,6 +167,12 @@ WITH at AS MATERIALIZED (
 ), outcome AS (
     INSERT INTO run_outcome (job_id, tenant_id, scheduled_for, at, attempt, state, reason, final)
     SELECT e.job_id, e.tenant_id, e.scheduled_for, at.now, 0, 'SKIPPED', 'OVERLAP', true FROM ended e, at
+), told AS ( -- to those who watch: a row for all that started, and one for all that were skipped
+    INSERT INTO run_event (tenant_id, at, phase, reason, job_id, scheduled_for, attempt)
+    SELECT e.tenant_id, at.now, e.phase, e.reason, array_agg(e.job_id), array_agg(e.scheduled_for), array_agg(e.attempt)
+    FROM (SELECT tenant_id, job_id, scheduled_for, attempt, 'RUNNING' AS phase, NULL AS reason FROM leased
+          UNION ALL SELECT tenant_id, job_id, scheduled_for, 0, 'SKIPPED', 'OVERLAP' FROM ended) e, at
+    GROUP BY e.tenant_id, at.now, e.phase, e.reason
 ), last AS ( -- where the slots ran out
     SELECT k.tenant_id, s.rows - (SELECT count(*) FROM picked o WHERE o.tenant_id = k.tenant_id) AS credit
     FROM (SELECT tenant_id FROM (SELECT tenant_id, row_number() OVER () AS number FROM picked) n

@@ -29,6 +29,9 @@ const ROWS_MAX: i64 = 1_000;
 /// For how long a call may be repeated with its key.
 const KEYS_KEPT: TimeDelta = TimeDelta::hours(24);
 
+/// For how long somebody who watches runs may be away and miss nothing.
+const EVENTS_KEPT: TimeDelta = TimeDelta::hours(24);
+
 const DAY: Duration = Duration::from_secs(86_400);
 
 /// How long things are kept.
@@ -143,11 +146,12 @@ impl Retain {
 
     fn rows(&self, now: DateTime<Utc>, floor: DateTime<Utc>) -> impl Iterator<Item = Todo> {
         let audit = before(now, self.policy.audit).min(floor);
-        let keys = now - KEYS_KEPT;
+        let (keys, events) = (now - KEYS_KEPT, now - EVENTS_KEPT);
         Table::ALL.into_iter().map(move |table| {
             let cut = match table {
                 Table::AuditEvent => audit,
                 Table::IdempotencyKey => keys,
+                Table::RunEvent => events,
                 Table::Misfire | Table::Verdict | Table::Alert | Table::Term | Table::WorkerSession => floor,
             };
             Todo::Expire(table, cut)
