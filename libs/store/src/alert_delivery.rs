@@ -16,6 +16,10 @@ use uuid::Uuid;
 pub enum Event {
     /// An alert was opened.
     Opened,
+    /// It is still open; takes the place of the repetition before.
+    Repeated,
+    /// Somebody looks after it; takes the place of the acknowledgement before.
+    Acknowledged,
     /// It was resolved.
     Resolved,
 }
@@ -25,6 +29,8 @@ impl Event {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Opened => "OPENED",
+            Self::Repeated => "REPEATED",
+            Self::Acknowledged => "ACKNOWLEDGED",
             Self::Resolved => "RESOLVED",
         }
     }
@@ -128,7 +134,8 @@ pub async fn told(tx: &Transaction<'_>, alerts: &[Uuid]) -> Result<Vec<(Uuid, Uu
     Ok(rows.iter().map(|row| (row.get("alert_id"), row.get("channel_id"))).collect())
 }
 
-/// Puts deliveries into the outbox; those that are there already stay as they are.
+/// Puts deliveries into the outbox. Of those that are there already, openings and resolutions stay as they are;
+/// repetitions and acknowledgements are replaced, and sent anew.
 ///
 /// # Errors
 /// [`StoreError::Database`].

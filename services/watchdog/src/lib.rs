@@ -9,7 +9,7 @@ mod config;
 mod dates;
 pub mod deliver;
 mod lead;
-mod message;
+pub mod message;
 mod metrics;
 pub mod walk;
 pub mod webhook;

@@ -1,288 +1,161 @@
 //! What people are told: one page that says what is wrong, since when, and what to do.
 //!
-//! Pure. A body is made once, when its event happens, and is what every try sends. Names of fields are part of the
-//! contract with receivers: they are added to, never changed.
+//! Pure. A [`Message`] is made once, when its event happens, and stored in the outbox as the JSON that webhooks get,
+//! byte for byte, at every try; channels of other kinds are told what is read back from there. So names of fields are
+//! part of the contract with receivers: they are added to, never changed, and what an earlier release has stored can
+//! still be read. How each kind of channel puts it is [`crate::channel`]'s.
+
+mod job;
+mod wire;
+
+pub use job::{Alert, detail, opened, resolved};
+pub use wire::Unreadable;
 
 use chrono::{DateTime, Utc};
-use model::alert::{Cause, Kind};
-use model::ids::{JobId, instant_text};
-use model::run::Reason;
-use serde::Serialize;
-use store::alert::Resolution;
-use store::verdict::Evidence;
+use model::ids::JobId;
+use model::severity::Severity;
+use std::collections::BTreeMap;
+use store::alert_delivery;
 use uuid::Uuid;
 
-/// Characters of a cause in words.
-const DETAIL_CHARS_MAX: usize = 1_000;
+/// Examples that a message has at most; `count` says how many there are.
+pub const EXAMPLES_MAX: usize = 5;
 
-/// An alert as people see it.
-#[derive(Debug, Clone)]
-pub struct Alert<'a> {
-    /// Its identity.
-    pub id: Uuid,
-    /// The job.
-    pub job_id: JobId,
-    /// The job's name.
-    pub job_name: &'a str,
-    /// What it is about.
-    pub kind: Kind,
-    /// Why the last occurrence had no success.
-    pub cause: Cause,
-    /// The first occurrence without success.
+/// What happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event {
+    /// An alert was opened.
+    Opened,
+    /// It is still open, and nobody has acknowledged it.
+    Repeated,
+    /// Somebody looks after it.
+    Acknowledged,
+    /// It is over.
+    Resolved,
+    /// Nothing: somebody asked whether the channel works.
+    Test,
+}
+
+impl Event {
+    /// As it is kept in the outbox; none for a test, which is no alert's.
+    pub const fn stored(self) -> Option<alert_delivery::Event> {
+        match self {
+            Self::Opened => Some(alert_delivery::Event::Opened),
+            Self::Repeated => Some(alert_delivery::Event::Repeated),
+            Self::Acknowledged => Some(alert_delivery::Event::Acknowledged),
+            Self::Resolved => Some(alert_delivery::Event::Resolved),
+            Self::Test => None,
+        }
+    }
+}
+
+/// Whom or what an alert is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Subject {
+    /// A job of ours.
+    Job {
+        /// Its identity.
+        id: JobId,
+        /// Its name.
+        name: String,
+    },
+    /// Something that runs elsewhere and checks in.
+    CheckIn {
+        /// Its identity.
+        id: Uuid,
+        /// Its name.
+        name: String,
+    },
+    /// Escapement itself, or what it stands on.
+    System {
+        /// Which part: `ticker`, `postgresql`, `queue/reports`.
+        name: String,
+    },
+}
+
+impl Subject {
+    /// Its name, for people.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Job { name, .. } | Self::CheckIn { name, .. } | Self::System { name } => name,
+        }
+    }
+}
+
+/// The occurrences that an alert is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Occurrences {
+    /// The first one without success.
     pub first: DateTime<Utc>,
     /// The last one.
     pub last: DateTime<Utc>,
-    /// How many.
-    pub count: i64,
-    /// Since when the first one is overdue: its deadline.
-    pub since: DateTime<Utc>,
-    /// The last one's deadline.
+    /// By when the last one should have succeeded.
     pub deadline: DateTime<Utc>,
 }
 
-#[derive(Serialize)]
-struct Body<'a> {
-    #[serde(rename = "type")]
-    event: &'static str,
-    timestamp: String,
-    data: Data<'a>,
+/// One event of one alert, as people are told of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Message {
+    /// What happened.
+    pub event: Event,
+    /// When.
+    pub at: DateTime<Utc>,
+    /// The alert's identity; the nil uuid where there is no row, as when PostgreSQL is gone.
+    pub alert_id: Uuid,
+    /// By what receivers recognise all messages of one alert; the same whoever sends them, 1 to 255 characters of
+    /// ASCII without spaces. The alert's identity, or a text made from the cause.
+    pub dedup_key: String,
+    /// How grave.
+    pub severity: Severity,
+    /// Whom or what it is about.
+    pub subject: Subject,
+    /// What kind of alert: `NO_SUCCESS`.
+    pub kind: String,
+    /// Why: `WAITING`.
+    pub cause: String,
+    /// All of it in one sentence, its subject included.
+    pub summary: String,
+    /// What to do about it, in sentences.
+    pub what_to_do: String,
+    /// Since when it is so.
+    pub since: DateTime<Utc>,
+    /// How many occurrences, or jobs, it stands for; from 1.
+    pub count: i64,
+    /// Some of these, at most [`EXAMPLES_MAX`]: `invoices@2026-11-29T09:00:00Z`. May be empty.
+    pub examples: Vec<String>,
+    /// Those of the job, or of the check-in.
+    pub labels: BTreeMap<String, String>,
+    /// Where more can be seen, absolute, if anywhere.
+    pub link: Option<String>,
+    /// For an alert about occurrences.
+    pub occurrences: Option<Occurrences>,
 }
 
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Data<'a> {
-    alert_id: Uuid,
-    job: Job<'a>,
-    kind: Kind,
-    cause: Cause,
-    first_occurrence: String,
-    last_occurrence: String,
-    count: i64,
-    deadline: String,
-    summary: String,
-    since: String,
-    what_to_do: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    resolved_at: Option<String>,
-}
+impl Message {
+    /// Whether it ends its alert.
+    pub fn is_end(&self) -> bool {
+        self.event == Event::Resolved
+    }
 
-#[derive(Serialize)]
-struct Job<'a> {
-    id: JobId,
-    name: &'a str,
-}
-
-/// The body that tells of an alert's opening; `detail` is its cause in words, `queue` the job's.
-pub fn opened(alert: &Alert<'_>, detail: &str, queue: &str, at: DateTime<Utc>) -> String {
-    let name = alert.job_name;
-    let summary = if alert.count == 1 {
-        let (last, deadline) = (instant_text(alert.last), instant_text(alert.deadline));
-        format!("{name}: no success of {last} by {deadline}: {detail}")
-    } else {
-        let (first, last) = (instant_text(alert.first), instant_text(alert.last));
-        format!(
-            "{name}: {} occurrences without success, {first} to {last}; the last one: {detail}",
-            alert.count
-        )
-    };
-    text(alert, "alert.opened", summary, what_to_do(alert.cause, name, queue), at, None)
-}
-
-/// The body that tells of an alert's end.
-pub fn resolved(alert: &Alert<'_>, resolution: Resolution, at: DateTime<Utc>) -> String {
-    let name = alert.job_name;
-    let why = match resolution {
-        Resolution::Succeeded => "succeeded again",
-        Resolution::JobDeleted => "was deleted",
-        Resolution::JobPaused => "was paused",
-        Resolution::NotWatched => "is no longer watched",
-    };
-    let many = if alert.count == 1 { "occurrence" } else { "occurrences" };
-    let summary = format!(
-        "{name} {why}, after {} {many} without success since {}",
-        alert.count,
-        instant_text(alert.since)
-    );
-    text(alert, "alert.resolved", summary, "Nothing.".to_owned(), at, Some(at))
-}
-
-fn text(
-    alert: &Alert<'_>,
-    event: &'static str,
-    summary: String,
-    what_to_do: String,
-    at: DateTime<Utc>,
-    resolved_at: Option<DateTime<Utc>>,
-) -> String {
-    let body = Body {
-        event,
-        timestamp: instant_text(at),
-        data: Data {
-            alert_id: alert.id,
-            job: Job { id: alert.job_id, name: alert.job_name },
-            kind: alert.kind,
-            cause: alert.cause,
-            first_occurrence: instant_text(alert.first),
-            last_occurrence: instant_text(alert.last),
-            count: alert.count,
-            deadline: instant_text(alert.deadline),
-            summary,
-            since: instant_text(alert.since),
-            what_to_do,
-            resolved_at: resolved_at.map(instant_text),
-        },
-    };
-    // Only maps with keys that are no text can fail to serialise; here are none.
-    serde_json::to_string(&body).unwrap_or_default()
-}
-
-/// Why an occurrence had no success, in words.
-pub fn detail(cause: Cause, evidence: Option<&Evidence>) -> String {
-    let Some(seen) = evidence else { return "it was never planned, the ledger does not know it".to_owned() };
-    let at =
-        |instant: Option<DateTime<Utc>>| instant.map_or_else(|| "an unknown time".to_owned(), instant_text);
-    let reason = seen.reason.map_or("for no recorded reason", why);
-    let text = match cause {
-        Cause::NeverPlanned => "it was never planned".to_owned(),
-        Cause::Waiting => format!("it waits for a worker since {}", instant_text(seen.due_at)),
-        Cause::Running => format!("attempt {} runs since {}", seen.attempt, at(seen.claimed_at)),
-        Cause::Retrying => format!("attempt {} ended without success, the next one waits", seen.attempt),
-        Cause::SucceededLate => format!("it succeeded too late, at {}", at(seen.finished_at)),
-        Cause::Failed => {
-            let status = seen.exit_status.map(|status| format!(", status {status}")).unwrap_or_default();
-            let said = seen.error.as_deref().filter(|error| !error.is_empty());
-            let said = said.map(|error| format!(": {error}")).unwrap_or_default();
-            format!("attempt {} failed at {}, {reason}{status}{said}", seen.attempt, at(seen.finished_at))
+    /// The message that asks whether the channel `name` works, at `at`; `id` names the test.
+    pub fn test(id: Uuid, name: &str, at: DateTime<Utc>) -> Self {
+        Self {
+            event: Event::Test,
+            at,
+            alert_id: id,
+            dedup_key: format!("escapement-test-{id}"),
+            severity: Severity::Info,
+            subject: Subject::System { name: format!("channel/{name}") },
+            kind: "TEST".to_owned(),
+            cause: "REQUESTED".to_owned(),
+            summary: format!("This is a test of the channel {name}: alerts that are told to it arrive here"),
+            what_to_do: "Nothing.".to_owned(),
+            since: at,
+            count: 1,
+            examples: Vec::new(),
+            labels: BTreeMap::new(),
+            link: None,
+            occurrences: None,
         }
-        Cause::TimedOut => format!("attempt {} took longer than the job's maxRuntime", seen.attempt),
-        Cause::Lost => format!("its workers were lost, {} times", seen.attempt),
-        Cause::Cancelled => format!("it was cancelled, {reason}"),
-        Cause::Skipped => format!("it was skipped, {reason}"),
-    };
-    text.chars().take(DETAIL_CHARS_MAX).collect()
-}
-
-fn why(reason: Reason) -> &'static str {
-    match reason {
-        Reason::Missed => "because nothing released it within its grace",
-        Reason::Superseded => "because a newer occurrence took its place",
-        Reason::Overlap => "because an earlier run was still open",
-        Reason::Deleted => "because the job was deleted",
-        Reason::Paused => "because the job was paused",
-        Reason::Replaced => "because a newer run replaced it",
-        Reason::Requested => "because somebody asked for it",
-        Reason::WorkFailed => "as the work itself reported",
-        Reason::NotStarted => "because the worker could not start it",
-        Reason::MaxRuntime => "because it took longer than maxRuntime",
-        Reason::WorkerLost => "because its worker was lost",
-        Reason::Undeliverable => "because no worker received it",
-    }
-}
-
-fn what_to_do(cause: Cause, job: &str, queue: &str) -> String {
-    let runs = format!("`escapement runs {job}`");
-    match cause {
-        Cause::NeverPlanned => {
-            "Look at `escapement status`: a ticker must lead, with a last cycle seconds ago. If none does, start one; \
-             if one does, look into its log for this job."
-                .to_owned()
-        }
-        Cause::Waiting => format!(
-            "Look at `escapement status`: dispatchers must be alive, and a worker with free slots must serve the queue \
-             {queue}. If not, start one."
-        ),
-        Cause::Running => format!(
-            "Look at {runs} for the worker, and there at what the work waits for. If it always takes this long, raise \
-             alert.successWithin."
-        ),
-        Cause::Failed | Cause::TimedOut | Cause::Retrying => {
-            format!("Look at {runs} for what the work said, and repair that.")
-        }
-        Cause::Lost => format!(
-            "Look at {runs} for the workers, and at their machines: they died or lost their connection during the work."
-        ),
-        Cause::SucceededLate => {
-            format!("The work is done. If it always takes this long, raise alert.successWithin; else look at {runs}.")
-        }
-        Cause::Cancelled => format!("Look at {runs}. If the work is still wanted, start it."),
-        Cause::Skipped => format!(
-            "Look at {runs} for the reason. If earlier runs block later ones, the work takes longer than its schedule \
-             allows."
-        ),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use model::run::Phase;
-
-    fn at(second: i64) -> DateTime<Utc> {
-        DateTime::from_timestamp(1_795_942_800 + second, 0).expect("in range")
-    }
-
-    fn alert(count: i64) -> Alert<'static> {
-        Alert {
-            id: Uuid::nil(),
-            job_id: JobId(Uuid::nil()),
-            job_name: "invoices",
-            kind: Kind::NoSuccess,
-            cause: Cause::NeverPlanned,
-            first: at(0),
-            last: at(60 * (count - 1)),
-            count,
-            since: at(30),
-            deadline: at(60 * (count - 1) + 30),
-        }
-    }
-
-    #[test]
-    fn the_body_is_what_receivers_were_promised() {
-        let body = opened(&alert(1), &detail(Cause::NeverPlanned, None), "default", at(33));
-        let body: serde_json::Value = serde_json::from_str(&body).expect("JSON");
-        assert_eq!(body["type"], "alert.opened");
-        assert_eq!(body["timestamp"], "2026-11-29T09:00:33Z");
-        let data = &body["data"];
-        assert_eq!(data["job"]["name"], "invoices");
-        assert_eq!(data["kind"], "NO_SUCCESS");
-        assert_eq!(data["cause"], "NEVER_PLANNED");
-        assert_eq!(data["firstOccurrence"], "2026-11-29T09:00:00Z");
-        assert_eq!(data["since"], "2026-11-29T09:00:30Z");
-        assert_eq!(
-            data["summary"],
-            "invoices: no success of 2026-11-29T09:00:00Z by 2026-11-29T09:00:30Z: it was never planned, the ledger \
-             does not know it"
-        );
-        assert!(data["whatToDo"].as_str().is_some_and(|text| text.contains("escapement status")));
-        assert_eq!(data.get("resolvedAt"), None);
-    }
-
-    #[test]
-    fn a_resolution_says_what_ended_it() {
-        let body = resolved(&alert(3), Resolution::Succeeded, at(200));
-        let body: serde_json::Value = serde_json::from_str(&body).expect("JSON");
-        assert_eq!(body["type"], "alert.resolved");
-        assert_eq!(body["data"]["resolvedAt"], "2026-11-29T09:03:20Z");
-        let summary =
-            "invoices succeeded again, after 3 occurrences without success since 2026-11-29T09:00:30Z";
-        assert_eq!(body["data"]["summary"], summary);
-    }
-
-    #[test]
-    fn a_failure_is_told_with_what_it_said_and_bounded() {
-        let evidence = Evidence {
-            phase: Phase::Failed,
-            reason: Some(Reason::WorkFailed),
-            finished_at: Some(at(7)),
-            due_at: at(0),
-            claimed_at: Some(at(0)),
-            attempt: 2,
-            exit_status: Some(3),
-            error: Some("x".repeat(2_048)),
-        };
-        let text = detail(Cause::Failed, Some(&evidence));
-        let told = "attempt 2 failed at 2026-11-29T09:00:07Z, as the work itself reported, status 3: xxx";
-        assert!(text.starts_with(told), "{text}");
-        assert_eq!(text.chars().count(), DETAIL_CHARS_MAX);
     }
 }

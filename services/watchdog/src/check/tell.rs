@@ -52,7 +52,7 @@ pub async fn openings(
             since: first.verdict.deadline,
             deadline: last.verdict.deadline,
         };
-        let body = message::opened(&alert, &complaint.detail, route.queue, opened_at);
+        let body = message::opened(&alert, &complaint.detail, route.queue, opened_at).body();
         let found = route.channels.iter().map(|name| channels.get(&(complaint.tenant_id, name.clone())));
         let told: BTreeSet<_> = found.flatten().copied().collect();
         tracing::warn!(
@@ -114,7 +114,7 @@ pub fn resolutions(
             since: found.first_deadline.unwrap_or(found.first),
             deadline: found.last_deadline.unwrap_or(found.last),
         };
-        let body = message::resolved(&alert, found.resolution, *at);
+        let body = message::resolved(&alert, found.resolution, *at).body();
         let channels = told.iter().filter(|(alert, _)| *alert == found.id);
         deliveries
             .extend(channels.map(|(alert, channel)| delivery(*alert, *channel, Event::Resolved, &body)));
