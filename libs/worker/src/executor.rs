@@ -3,6 +3,7 @@
 use crate::context::RunContext;
 use crate::report::{Report, chain};
 use model::job::Work;
+use serde::de::DeserializeOwned;
 use std::collections::HashMap;
 use std::error::Error;
 use std::future::Future;
@@ -41,16 +42,29 @@ impl Handlers {
         R: Future<Output = Result<(), E>> + Send + 'static,
         E: Into<BoxError>,
     {
-        let execution = move |run| -> Execution {
-            let work = handler(run);
-            Box::pin(async move {
-                match work.await {
-                    Ok(()) => Report::succeeded(),
-                    Err(error) => Report::failed(chain(error.into().as_ref())),
-                }
-            })
-        };
-        self.by_name.insert(name, Box::new(execution)).is_none()
+        self.insert(name, move |run| reported(handler(run)))
+    }
+
+    /// Registers a handler that is not started with a payload that is no `T`; false when the name is taken.
+    pub(crate) fn add_typed<T, F, R, E>(&mut self, name: String, handler: F) -> bool
+    where
+        T: DeserializeOwned,
+        F: Fn(RunContext, T) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<(), E>> + Send + 'static,
+        E: Into<BoxError>,
+    {
+        self.insert(name, move |run| match run.payload() {
+            Ok(payload) => reported(handler(run, payload)),
+            Err(error) => refused(chain(&error)),
+        })
+    }
+
+    fn insert(
+        &mut self,
+        name: String,
+        handler: impl Fn(RunContext) -> Execution + Send + Sync + 'static,
+    ) -> bool {
+        self.by_name.insert(name, Box::new(handler)).is_none()
     }
 
     pub(crate) fn set_rest(&mut self, executor: Arc<dyn Executor>) {
@@ -85,7 +99,25 @@ impl Executor for Handlers {
         };
         match &self.rest {
             Some(rest) if run.work().is_some() => rest.execute(run),
-            _ => Box::pin(async { Report::not_started(refusal) }),
+            _ => refused(refusal),
         }
     }
+}
+
+/// A handler's way as an execution.
+fn reported<R, E>(work: R) -> Execution
+where
+    R: Future<Output = Result<(), E>> + Send + 'static,
+    E: Into<BoxError>,
+{
+    Box::pin(async move {
+        match work.await {
+            Ok(()) => Report::succeeded(),
+            Err(error) => Report::failed(chain(error.into().as_ref())),
+        }
+    })
+}
+
+fn refused(why: String) -> Execution {
+    Box::pin(async { Report::not_started(why) })
 }

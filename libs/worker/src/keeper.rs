@@ -296,6 +296,7 @@ impl Keeper {
             run.scheduled_for = %attempt.run.scheduled_for,
             run.attempt = attempt.number,
             "Run asked to stop: {cause}"
+            run.token = %attempt.token,
         );
         self.going.stop(attempt);
     }

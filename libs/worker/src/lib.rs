@@ -9,6 +9,11 @@
 //! work must bear a second attempt: give [`RunContext::idempotency_key`] or [`RunContext::fencing_token`] to what
 //! it writes to.
 //!
+//! A job names its queue, and its handler within it: `queue: billing`, `run: {handler: {name: invoice, payload: …}}`. A
+//! dispatcher hands the run to any worker of the queue with a free slot, so all workers of a queue should have the
+//! same handlers. One that lacks the handler refuses the run: the attempt ends as `NOT_STARTED`, a failed one, with a
+//! text that says which handlers it has.
+//!
 //! ```no_run
 //! use worker::{BoxError, RunContext, Worker};
 //!
@@ -21,17 +26,18 @@
 //!     .token(std::fs::read_to_string("worker.token")?.trim())
 //!     .queue("billing")
 //!     .slots(8)
-//!     .handler("invoice", |run: RunContext| async move {
-//!         let invoice: Invoice = run.payload()?;
-//!         println!("{} for {} under token {}", run.run_name(), invoice.customer, run.fencing_token());
+//!     .typed_handler("invoice", |run: RunContext, invoice: Invoice| async move {
+//!         run.log(format!("for {} under token {}", invoice.customer, run.fencing_token()));
 //!         Ok::<(), BoxError>(())
 //!     })
 //!     .build()?;
-//! let summary = worker.run(async { tokio::signal::ctrl_c().await.unwrap_or_default() }).await;
+//! let summary = worker.run(worker::termination()?).await;
 //! println!("{} attempts", summary.finished);
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! `docs/workers.md` begins with a whole program.
 
 mod ask;
 mod assignment;
@@ -44,12 +50,16 @@ mod keeper;
 mod lease;
 mod link;
 mod live;
+mod payload;
 mod report;
+mod signals;
 mod supervise;
 mod worker;
 
-pub use context::{PayloadError, RunContext};
+pub use context::RunContext;
 pub use executor::{BoxError, Execution, Executor};
 pub use live::{LIVE_MAX_BYTES, NOTE_MAX_CHARS};
+pub use payload::PayloadError;
 pub use report::{ERROR_MAX_BYTES, End, OUTPUT_MAX_BYTES, Report};
+pub use signals::termination;
 pub use worker::{BuildError, SLOTS_MAX, Status, Summary, Worker, WorkerBuilder};

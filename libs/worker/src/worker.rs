@@ -6,6 +6,7 @@ use crate::executor::{BoxError, Executor, Handlers};
 use crate::keeper::{Identity, Keeper};
 use crate::link::{self, Link};
 use secrecy::{ExposeSecret, SecretString};
+use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
@@ -82,12 +83,15 @@ pub enum BuildError {
     /// A token that can't be sent.
     #[error("the token is missing, or has characters that no token has")]
     Token,
-    /// Nothing to take runs from.
-    #[error("no queue was given")]
-    NoQueue,
+    /// A queue without a name.
+    #[error("a queue's name is empty: give the name that jobs have as their queue, or none for \"default\"")]
+    EmptyQueue,
     /// No run, or absurdly many.
     #[error("{0} slots: use 1 to {SLOTS_MAX}")]
     Slots(usize),
+    /// A handler that no job can name.
+    #[error("a handler's name is empty: give the one that jobs have in `handler: {{name: …}}`")]
+    EmptyHandler,
     /// Two handlers of one name.
     #[error("there are two handlers {0:?}")]
     TwoHandlers(String),
@@ -100,7 +104,7 @@ pub enum BuildError {
 pub struct WorkerBuilder {
     identity: Identity,
     handlers: Handlers,
-    twice: Option<String>,
+    wrong: Option<BuildError>,
     dispatchers: Vec<String>,
     tls_ca: Option<Vec<u8>>,
     token: SecretString,
@@ -119,7 +123,7 @@ impl Worker {
                 version: env!("CARGO_PKG_VERSION").to_owned(),
             },
             handlers: Handlers::default(),
-            twice: None,
+            wrong: None,
             dispatchers: Vec::new(),
             tls_ca: None,
             token: SecretString::default(),
@@ -132,7 +136,7 @@ impl Worker {
         self.status.subscribe()
     }
 
-    /// Works until `shutdown` resolves; then takes nothing more, finishes what is in hand, and ends. Dispatchers
+    /// Works until `shutdown` resolves ([`termination`](crate::termination) does at SIGTERM); then takes nothing more, finishes what is in hand, and ends. Dispatchers
     /// that can't be reached, or refuse the token, are tried again for as long as it takes.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> Summary {
         let capacity = CAPACITY_MIN + 4 * self.identity.slots;
@@ -212,8 +216,8 @@ impl WorkerBuilder {
         self
     }
 
-    /// Runs `handler` for jobs whose work is `handler: {name: …}` with this name. An error is the run's failure;
-    /// a panic too.
+    /// Runs `handler` for jobs whose work is `handler: {name: …}` with this name. An error is the run's failure, told with
+    /// all its causes; a panic too, and the worker goes on (but in a program that is built with `panic = "abort"`).
     #[must_use]
     pub fn handler<F, R, E>(mut self, name: impl Into<String>, handler: F) -> Self
     where
@@ -221,11 +225,36 @@ impl WorkerBuilder {
         R: Future<Output = Result<(), E>> + Send + 'static,
         E: Into<BoxError>,
     {
-        let name = name.into();
+        let name = self.named(name.into());
         if !self.handlers.add(name.clone(), handler) {
-            self.twice = Some(name);
+            self.wrong = Some(BuildError::TwoHandlers(name));
         }
         self
+    }
+
+    /// The same for a handler that takes the job's payload as its own type. With a payload that is no `T` the handler
+    /// is not called: the attempt ends as `NOT_STARTED`, and its error names the run and the field. That counts as a
+    /// failed attempt; the job's `retry` says whether there is another.
+    #[must_use]
+    pub fn typed_handler<T, F, R, E>(mut self, name: impl Into<String>, handler: F) -> Self
+    where
+        T: DeserializeOwned,
+        F: Fn(RunContext, T) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<(), E>> + Send + 'static,
+        E: Into<BoxError>,
+    {
+        let name = self.named(name.into());
+        if !self.handlers.add_typed(name.clone(), handler) {
+            self.wrong = Some(BuildError::TwoHandlers(name));
+        }
+        self
+    }
+
+    fn named(&mut self, name: String) -> String {
+        if name.is_empty() {
+            self.wrong = Some(BuildError::EmptyHandler);
+        }
+        name
     }
 
     /// Takes all work that no handler takes.
@@ -240,8 +269,8 @@ impl WorkerBuilder {
     /// # Errors
     /// [`BuildError`] with what is missing or wrong.
     pub fn build(mut self) -> Result<Worker, BuildError> {
-        if let Some(name) = self.twice {
-            return Err(BuildError::TwoHandlers(name));
+        if let Some(error) = self.wrong {
+            return Err(error);
         }
         if self.handlers.is_empty() {
             return Err(BuildError::NothingToDo);
@@ -251,6 +280,9 @@ impl WorkerBuilder {
         }
         if self.identity.slots == 0 || self.identity.slots > SLOTS_MAX {
             return Err(BuildError::Slots(self.identity.slots));
+        }
+        if self.identity.queues.iter().any(String::is_empty) {
+            return Err(BuildError::EmptyQueue);
         }
         if self.identity.queues.is_empty() {
             self.identity.queues.push("default".to_owned());
@@ -319,7 +351,9 @@ mod tests {
         assert!(error(complete().token("a\nb")).contains("token"));
         assert!(error(complete().dispatchers(["127.0.0.1:7001"])).contains("http://host:port"));
         assert!(error(complete().dispatchers(["https://dispatcher:7001"])).contains("tls_ca"));
-        let twice = complete().handler("invoice", async |_| Ok::<(), BoxError>(()));
-        assert!(error(twice).contains("two handlers \"invoice\""));
+        assert!(error(complete().queue("")).contains("queue's name is empty"));
+        let typed = async |_, _: u32| Ok::<(), BoxError>(());
+        assert!(error(complete().typed_handler("invoice", typed)).contains("two handlers \"invoice\""));
+        assert!(error(complete().typed_handler("", typed)).contains("handler's name is empty"));
     }
 }
