@@ -277,7 +277,7 @@ pub fn url_problem(url: &str) -> Option<String> {
         Some(_) if url.chars().any(|c| c.is_whitespace() || c.is_control()) => {
             Some(format!("{url:?}: contains white space; encode it as %20"))
         }
-        Some(_) => None,
+        Some(host) => crate::channel::address_problem(host).map(|problem| format!("{url:?}: {problem}")),
     }
 }
 
@@ -342,6 +342,9 @@ mod tests {
             ("http:///run", true),
             ("http://user:secret@billing.example", true),
             ("http://billing.example/a b", true),
+            ("http://h:99999/", true),
+            ("http://[::1", true),
+            ("http://[::1]:8080/", false),
         ] {
             assert_eq!(url_problem(url).is_some(), wrong, "{url}");
         }
