@@ -7,6 +7,10 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+pub use retry::{Retried, Retry};
+
+pub mod retry;
+
 /// Everything that says when a job runs, what runs, and what happens when it does not.
 ///
 /// This is what a `job_revision` stores. Durations are whole milliseconds in the stored form.
@@ -69,21 +73,6 @@ pub struct Misfire {
     /// The most runs of a backlog that are handed out in a second.
     #[serde(default = "defaults::catch_up_per_second")]
     pub catch_up_per_second: u32,
-}
-
-/// What becomes of attempts that fail or are lost.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Retry {
-    /// Attempts that may end failed or timed out before the run does; a lost one does not count.
-    pub max_attempts: u16,
-    /// The wait before the second attempt; doubled for each further one.
-    #[serde(with = "millis")]
-    pub backoff: Duration,
-    /// The longest wait.
-    #[serde(with = "millis")]
-    pub backoff_max: Duration,
-    /// The loss that ends the run: a run that kills its workers may not go on for ever.
-    pub max_lost: u16,
 }
 
 /// Whether and how a missing success is noticed.
@@ -183,6 +172,11 @@ pub mod defaults {
     pub const BACKOFF: Duration = Duration::from_secs(10);
     /// See [`super::Retry::backoff_max`].
     pub const BACKOFF_MAX: Duration = Duration::from_secs(600);
+    /// See [`super::Retry::jitter_percent`].
+    pub const RETRY_JITTER_PERCENT: u8 = 10;
+    pub(super) const fn retry_jitter_percent() -> u8 {
+        RETRY_JITTER_PERCENT
+    }
     /// See [`super::Retry::max_lost`].
     pub const MAX_LOST: u16 = 3;
     /// See [`super::Http::timeout`].
@@ -225,14 +219,6 @@ impl Definition {
             definition
         };
         without(self) != without(next)
-    }
-}
-
-impl Retry {
-    /// The wait after the `failed`-th failed attempt, doubled each time and capped.
-    pub fn backoff_after(&self, failed: u32) -> Duration {
-        let factor = 2_u32.saturating_pow(failed.saturating_sub(1));
-        self.backoff.saturating_mul(factor).min(self.backoff_max)
     }
 }
 
@@ -286,7 +272,7 @@ pub(crate) mod tests {
                 max_attempts: 3,
                 backoff: Duration::from_secs(10),
                 backoff_max: Duration::from_secs(15),
-                max_lost: 3,
+                ..Retry::default()
             },
             jitter: Duration::ZERO,
             queue: defaults::QUEUE.to_owned(),

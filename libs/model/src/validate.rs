@@ -44,7 +44,7 @@ pub mod limits {
     pub const LABELS: usize = 32;
     /// Channels of a job.
     pub const CHANNELS: usize = 16;
-    /// Statuses that a call expects.
+    /// Statuses that a call expects, and statuses that are final.
     pub const STATUSES: usize = 32;
     /// Bytes of what runs, in the stored form.
     pub const WORK_BYTES: usize = 65_536;
@@ -143,6 +143,18 @@ fn retry(definition: &Definition, errors: &mut Vec<FieldError>) {
     if retry.backoff > retry.backoff_max {
         let message = format!("{:?} is longer than retry.backoffMax, {:?}", retry.backoff, retry.backoff_max);
         errors.push(FieldError::new("retry.backoff", message));
+    }
+    if retry.jitter_percent > 100 {
+        let message = format!("{}: use 0 (none) to 100", retry.jitter_percent);
+        errors.push(FieldError::new("retry.jitterPercent", message));
+    }
+    let statuses = &retry.final_statuses;
+    if statuses.len() > limits::STATUSES || statuses.iter().any(|status| !(1..600).contains(status)) {
+        let message = format!(
+            "use at most {} statuses, 1 to 255 of a process or 100 to 599 of an HTTP answer",
+            limits::STATUSES
+        );
+        errors.push(FieldError::new("retry.finalStatuses", message));
     }
 }
 
@@ -317,9 +329,18 @@ mod tests {
         bad.priority = 12;
         bad.queue = "Büro".to_owned();
         bad.retry.max_attempts = 0;
+        bad.retry.jitter_percent = 101;
+        bad.retry.final_statuses.insert(0);
         assert_eq!(
             fields(&super::definition(&bad)),
-            ["misfire.grace", "retry.maxAttempts", "queue", "priority"]
+            [
+                "misfire.grace",
+                "retry.maxAttempts",
+                "retry.jitterPercent",
+                "retry.finalStatuses",
+                "queue",
+                "priority"
+            ]
         );
     }
 

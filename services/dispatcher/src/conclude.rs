@@ -1,6 +1,6 @@
 //! What follows for a run from the end of one of its attempts, as values: an end, or a retry. Pure.
 
-use model::attempt::{Outcome, Verdict};
+use model::attempt::{Ended, Outcome, Verdict, spread};
 use model::job::Retry;
 use model::run::{Reason, State};
 use store::run_end::{End, Output};
@@ -42,7 +42,9 @@ pub fn resolve(outcome: Outcome, lease: &Lease) -> Outcome {
 
 /// What follows for the run of `lease` from the end of its attempt.
 pub fn conclude(lease: &Lease, outcome: Outcome, retry: &Retry, output: Option<Output>) -> Conclusion {
-    match model::attempt::conclude(outcome, lease.spent, retry) {
+    let status = output.as_ref().and_then(|output| output.exit_status);
+    let ended = Ended { outcome, status, spread: spread(lease.key, lease.attempt) };
+    match model::attempt::conclude(ended, lease.spent, retry) {
         Verdict::End(state, reason) => {
             Conclusion::End(End { key: lease.key, attempt: Some(lease.named()), state, reason, output })
         }
@@ -117,8 +119,10 @@ mod tests {
         crate::testing::lease(SessionId::random(), 1)
     }
 
-    const RETRY: Retry =
-        Retry { max_attempts: 2, backoff: Duration::ZERO, backoff_max: Duration::ZERO, max_lost: 2 };
+    fn retry() -> Retry {
+        let (backoff, backoff_max) = (Duration::from_secs(10), Duration::from_secs(10));
+        Retry { max_attempts: 2, backoff, backoff_max, max_lost: 2, ..Retry::default() }
+    }
 
     #[test]
     fn a_stop_takes_its_reason_from_the_lease() {
@@ -133,7 +137,7 @@ mod tests {
     #[test]
     fn a_run_that_was_to_be_cancelled_is_not_tried_again_because_its_worker_died() {
         let asked = Lease { cancel: Some(Reason::Requested), ..lease() };
-        let conclusion = conclude(&asked, resolve(Outcome::Lost, &asked), &RETRY, None);
+        let conclusion = conclude(&asked, resolve(Outcome::Lost, &asked), &retry(), None);
         assert_eq!(conclusion.became(), "CANCELLED");
         assert_eq!(resolve(Outcome::Succeeded, &asked), Outcome::Succeeded);
     }
@@ -141,10 +145,10 @@ mod tests {
     #[test]
     fn a_deleted_job_gets_no_further_attempt() {
         let orphaned = Lease { orphaned: true, ..lease() };
-        let conclusion = conclude(&orphaned, Outcome::Failed(Reason::WorkFailed), &RETRY, None);
+        let conclusion = conclude(&orphaned, Outcome::Failed(Reason::WorkFailed), &retry(), None);
         let Conclusion::End(end) = conclusion else { panic!("an attempt would be left: {conclusion:?}") };
         assert_eq!((end.state, end.reason), (State::Failed, Some(Reason::WorkFailed)));
-        assert_eq!(conclude(&orphaned, Outcome::Lost, &RETRY, None).became(), "LOST");
+        assert_eq!(conclude(&orphaned, Outcome::Lost, &retry(), None).became(), "LOST");
     }
 
     #[test]
@@ -156,8 +160,28 @@ mod tests {
 
     #[test]
     fn an_attempt_that_does_not_end_its_run_keeps_its_own_state() {
-        let conclusion = conclude(&lease(), Outcome::Failed(Reason::NotStarted), &RETRY, None);
+        let conclusion = conclude(&lease(), Outcome::Failed(Reason::NotStarted), &retry(), None);
         let Conclusion::Retry(retry) = conclusion else { panic!("one attempt is left: {conclusion:?}") };
         assert_eq!((retry.state, retry.reason, retry.spent.failed), (State::Failed, Reason::NotStarted, 1));
+    }
+
+    #[test]
+    fn a_status_that_the_policy_calls_final_ends_the_run() {
+        let retry = Retry { final_statuses: [64].into(), ..retry() };
+        let output = |status| Some(Output { exit_status: Some(status), ..Output::default() });
+        let failed = Outcome::Failed(Reason::WorkFailed);
+        assert_eq!(conclude(&lease(), failed, &retry, output(64)).became(), "FAILED");
+        assert_eq!(conclude(&lease(), failed, &retry, output(1)).became(), "RETRY");
+    }
+
+    #[test]
+    fn the_wait_is_the_same_however_often_it_is_worked_out() {
+        let lease = lease();
+        let after = || match conclude(&lease, Outcome::TimedOut, &retry(), None) {
+            Conclusion::Retry(retry) => retry.after,
+            end @ Conclusion::End(_) => panic!("one attempt is left: {end:?}"),
+        };
+        assert_eq!(after(), after());
+        assert!((9_000..=10_000).contains(&after().as_millis()), "{:?}", after());
     }
 }

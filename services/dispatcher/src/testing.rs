@@ -76,7 +76,7 @@ fn definition() -> Definition {
         },
         overlap: OverlapPolicy::Forbid,
         max_runtime: Duration::from_secs(60),
-        retry: Retry { max_attempts: 1, backoff: Duration::ZERO, backoff_max: Duration::ZERO, max_lost: 3 },
+        retry: Retry { backoff: Duration::ZERO, backoff_max: Duration::ZERO, ..Retry::default() },
         jitter: Duration::ZERO,
         queue: "default".to_owned(),
         priority: 0,

@@ -36,7 +36,7 @@ pub fn each_second(misfire: MisfirePolicy) -> Definition {
             max_attempts: 1,
             backoff: Duration::from_secs(1),
             backoff_max: Duration::from_secs(1),
-            max_lost: 3,
+            ..Retry::default()
         },
         jitter: Duration::ZERO,
         queue: "default".to_owned(),

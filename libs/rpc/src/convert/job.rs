@@ -5,10 +5,11 @@ use crate::v1;
 use chrono::{DateTime, Utc};
 use model::calendar::{CalendarVersion, Calendars};
 use model::ids::{Generation, JobId};
-use model::job::{Alert, Definition, Handler, Misfire, Retry, Work, defaults};
+use model::job::{Alert, Definition, Handler, Misfire, Retried, Retry, Work, defaults, retry};
 use model::policy::{CalendarRule, DstFold, DstGap, MisfirePolicy, OverlapPolicy};
 use model::validate::{self, FieldError};
 use prost_types::Duration as ProtoDuration;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// What a person wrote, complete with defaults.
@@ -141,8 +142,31 @@ fn retry(retry: &v1::Retry, fields: &mut Fields<'_>) -> Retry {
         // Who sets only a short longest wait means it for every wait.
         backoff: fields.duration("retry.backoff", retry.backoff.as_ref(), defaults::BACKOFF.min(backoff_max)),
         backoff_max,
+        jitter_percent: retry.jitter_percent.map_or(defaults::RETRY_JITTER_PERCENT, |percent| {
+            fields.number("retry.jitterPercent", percent, defaults::RETRY_JITTER_PERCENT)
+        }),
         max_lost: fields.count("retry.maxLost", retry.max_lost, defaults::MAX_LOST),
+        outcomes: outcomes(&retry.outcomes, fields),
+        final_statuses: (0..)
+            .zip(&retry.final_statuses)
+            .map(|(index, status)| fields.number(&format!("retry.finalStatuses[{index}]"), *status, 1))
+            .collect(),
     }
+}
+
+fn outcomes(numbers: &[i32], fields: &mut Fields<'_>) -> BTreeSet<Retried> {
+    if numbers.is_empty() {
+        return retry::every();
+    }
+    let named = |(index, number): (usize, &i32)| {
+        let outcome = v1::retry::Outcome::try_from(*number).ok();
+        let read = outcome.and_then(|outcome| outcome.as_str_name().parse().ok());
+        fields.keep(read.ok_or_else(|| {
+            let names: Vec<_> = Retried::ALL.iter().map(|outcome| outcome.as_str()).collect();
+            FieldError::new(format!("retry.outcomes[{index}]"), format!("use {}", names.join(", ")))
+        }))
+    };
+    numbers.iter().enumerate().filter_map(named).collect()
 }
 
 fn alert(alert: &v1::JobAlert, fields: &mut Fields<'_>) -> Alert {
@@ -256,6 +280,9 @@ pub fn write(definition: &Definition, facts: Facts) -> v1::Job {
             backoff: Some(time::duration(definition.retry.backoff)),
             backoff_max: Some(time::duration(definition.retry.backoff_max)),
             max_lost: definition.retry.max_lost.into(),
+            jitter_percent: Some(definition.retry.jitter_percent.into()),
+            outcomes: outcomes_of(&definition.retry),
+            final_statuses: definition.retry.final_statuses.iter().map(|status| i32::from(*status)).collect(),
         }),
         jitter: Some(time::duration(definition.jitter)),
         queue: definition.queue.clone(),
@@ -279,6 +306,11 @@ pub fn write(definition: &Definition, facts: Facts) -> v1::Job {
         pause_time: facts.paused.as_ref().map(|(since, _)| time::timestamp(*since)),
         pause_reason: facts.paused.map(|(_, reason)| reason).unwrap_or_default(),
     }
+}
+
+fn outcomes_of(retry: &Retry) -> Vec<i32> {
+    let number_of = |outcome: &Retried| number(v1::retry::Outcome::from_str_name(outcome.as_str()));
+    retry.outcomes.iter().map(number_of).collect()
 }
 
 fn written_calendars(calendars: &Calendars) -> v1::JobCalendars {

@@ -119,6 +119,23 @@ fn messages_look_as_the_gateway_writes_them() {
                     "type": "integer", "format": "int32",
                     "description": "The loss of a worker that ends the run; 3 when unset.",
                 },
+                "jitterPercent": {
+                    "type": "integer", "format": "int32",
+                    "description": "Each wait is shortened by up to this share of it, so that what failed together is not tried together; 0 is none, 10 when unset.",
+                },
+                "outcomes": {
+                    "type": "array",
+                    "items": {
+                        "type": "string",
+                        "enum": ["UNSPECIFIED", "FAILED", "NOT_STARTED", "TIMED_OUT", "LOST"],
+                    },
+                    "description": "The ends that another attempt follows, as long as one is left; all of them when empty.",
+                },
+                "finalStatuses": {
+                    "type": "array",
+                    "items": {"type": "integer", "format": "int32"},
+                    "description": "Exit statuses of a process, or statuses of an HTTP answer, with which a failure ends the run at once.",
+                },
             },
         })
     );

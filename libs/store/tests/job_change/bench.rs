@@ -33,7 +33,7 @@ pub fn definition(schedule: &str) -> Definition {
             max_attempts: 3,
             backoff: Duration::from_secs(10),
             backoff_max: Duration::from_secs(60),
-            max_lost: 3,
+            ..Retry::default()
         },
         jitter: Duration::ZERO,
         queue: "default".to_owned(),

@@ -38,7 +38,7 @@ fn definition(schedule: &str, within: u64) -> Definition {
             max_attempts: 1,
             backoff: defaults::BACKOFF,
             backoff_max: defaults::BACKOFF_MAX,
-            max_lost: 3,
+            ..Retry::default()
         },
         jitter: Time::ZERO,
         queue: defaults::QUEUE.to_owned(),
@@ -209,7 +209,7 @@ fn the_longest_deadline_that_a_definition_may_have_is_watched() {
         max_attempts: limits::ATTEMPTS_MAX,
         backoff: limits::DURATION_MAX,
         backoff_max: limits::DURATION_MAX,
-        max_lost: 3,
+        ..Retry::default()
     };
     let walked = go(&cursor(0, vec![revision(0, longest)]), 300);
     assert!(walked.broken.is_empty(), "{:?}", walked.broken);

@@ -303,7 +303,7 @@ pub fn definition(schedule: &str, within: u64) -> Definition {
             max_attempts: 1,
             backoff: defaults::BACKOFF,
             backoff_max: defaults::BACKOFF_MAX,
-            max_lost: 3,
+            ..Retry::default()
         },
         jitter: Time::ZERO,
         queue: defaults::QUEUE.to_owned(),

@@ -43,6 +43,8 @@ fn what_is_unset_gets_the_documented_default() {
     assert_eq!(definition.misfire.catch_up_limit, defaults::CATCH_UP_LIMIT);
     assert_eq!(definition.max_runtime, defaults::MAX_RUNTIME);
     assert_eq!((definition.retry.max_attempts, definition.retry.max_lost), (1, 3));
+    assert_eq!(definition.retry.jitter_percent, defaults::RETRY_JITTER_PERCENT);
+    assert_eq!(definition.retry.outcomes, model::job::retry::every());
     assert_eq!(definition.alert, Alert::default());
 }
 
@@ -72,7 +74,10 @@ fn a_definition_comes_back_as_it_was() {
             max_attempts: 4,
             backoff: Duration::from_secs(1),
             backoff_max: Duration::from_secs(2),
+            jitter_percent: 0,
             max_lost: 5,
+            outcomes: [Retried::Failed, Retried::Lost].into(),
+            final_statuses: [2, 422].into(),
         },
         jitter: Duration::from_secs(9),
         queue: "billing".to_owned(),
@@ -108,6 +113,9 @@ fn every_value_of_the_model_has_its_name_in_the_contract() {
     for policy in MisfirePolicy::ALL {
         assert!(v1::misfire::Policy::from_str_name(policy.as_str()).is_some(), "{policy}");
     }
+    for outcome in Retried::ALL {
+        assert!(v1::retry::Outcome::from_str_name(outcome.as_str()).is_some(), "{outcome}");
+    }
     for policy in OverlapPolicy::ALL {
         assert!(v1::overlap::Policy::from_str_name(policy.as_str()).is_some(), "{policy}");
     }
@@ -130,7 +138,15 @@ fn everything_that_is_wrong_is_named_at_once_by_its_path() {
         }),
         overlap: 99,
         max_runtime: endless,
-        retry: Some(v1::Retry { max_attempts: 70_000, backoff: minus, backoff_max: minus, max_lost: -1 }),
+        retry: Some(v1::Retry {
+            max_attempts: 70_000,
+            backoff: minus,
+            backoff_max: minus,
+            max_lost: -1,
+            jitter_percent: Some(-1),
+            outcomes: vec![1, 0, 9],
+            final_statuses: vec![2, -2],
+        }),
         jitter: minus,
         queue: "Büro".to_owned(),
         priority: 70_000,
@@ -156,8 +172,12 @@ fn everything_that_is_wrong_is_named_at_once_by_its_path() {
         "queue",
         "retry.backoff",
         "retry.backoffMax",
+        "retry.finalStatuses[1]",
+        "retry.jitterPercent",
         "retry.maxAttempts",
         "retry.maxLost",
+        "retry.outcomes[1]",
+        "retry.outcomes[2]",
         "run",
     ];
     assert_eq!(errors(&job), all);
