@@ -1,4 +1,5 @@
-//! The dead-man's switch as a pure judgement: was this occurrence's success there in time, and if not, why.
+//! The dead-man's switch as a pure judgement: was this occurrence's success there in time, and if not, why. What else
+//! owners want to be told of is in [`on`], what becomes of an alert in [`life`].
 //!
 //! Invariant: exactly one of succeeded in time, withdrawn and missed. Whether anybody waits for the success, by the
 //! definitions in force, is decided before; here only what the ledger shows counts.
@@ -7,11 +8,22 @@ use crate::policy::named;
 use crate::run::{Phase, Reason};
 use chrono::{DateTime, Utc};
 
+pub mod life;
+pub mod on;
+
 named! {
-    /// What an alert is about.
+    /// What a job's alert is about.
     Kind {
         /// An occurrence had no success by its deadline.
         NoSuccess = "NO_SUCCESS",
+        /// A run failed, timed out or was lost.
+        Failed = "FAILED",
+        /// So many runs in a row did.
+        FailuresInRow = "FAILURES_IN_ROW",
+        /// An attempt takes longer than its owner expects.
+        Runtime = "RUNTIME",
+        /// An occurrence was skipped, because an earlier run was open.
+        SkippedOverlap = "SKIPPED_OVERLAP",
     }
 }
 
@@ -38,6 +50,8 @@ named! {
         Cancelled = "CANCELLED",
         /// It was skipped: missed, superseded or overlapping.
         Skipped = "SKIPPED",
+        /// It takes longer than its owner expects, or took.
+        Slow = "SLOW",
     }
 }
 

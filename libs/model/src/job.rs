@@ -1,7 +1,10 @@
 //! A job: what its owner wrote, complete with defaults, and nothing that changes by itself.
 
+use crate::alert::life::REPEAT_DEFAULT;
+use crate::alert::on::On;
 use crate::calendar::Calendars;
 use crate::policy::{DstFold, DstGap, MisfirePolicy, OverlapPolicy};
+use crate::severity::Severity;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -85,6 +88,27 @@ pub struct Alert {
     pub channels: Vec<String>,
     /// The owner's explicit wish not to be watched.
     pub disabled: bool,
+    /// What else its owner is told of.
+    #[serde(default, skip_serializing_if = "On::is_nothing")]
+    pub on: On,
+    /// How long after it was told an alert is told again, until somebody acknowledges it; zero is never, none takes
+    /// [`crate::alert::life::REPEAT_DEFAULT`].
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "millis_option")]
+    pub repeat: Option<Duration>,
+    /// How grave it is when its deadline is missed.
+    #[serde(default, skip_serializing_if = "is_critical")]
+    pub severity: Severity,
+}
+
+impl Alert {
+    /// See [`Self::repeat`].
+    pub fn repeat(&self) -> Duration {
+        self.repeat.unwrap_or(REPEAT_DEFAULT)
+    }
+}
+
+fn is_critical(severity: &Severity) -> bool {
+    *severity == Severity::Critical
 }
 
 /// What runs.
@@ -234,7 +258,7 @@ mod millis {
     }
 }
 
-mod millis_option {
+pub(crate) mod millis_option {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
     use std::time::Duration;
 

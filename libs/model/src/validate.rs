@@ -1,6 +1,7 @@
 //! What a definition may contain, checked whole: every wrong field is named at once, with what is wrong and what
 //! would be right. The expression and the timezone are checked by the `schedule` crate.
 
+use crate::alert::on::{FAILURES_MAX, On};
 use crate::ids::instant_text;
 use crate::job::{Definition, Work};
 use std::time::Duration;
@@ -176,6 +177,10 @@ fn alert(definition: &Definition, errors: &mut Vec<FieldError>) {
     if let Some(within) = definition.alert.success_within {
         between("alert.successWithin", within, Duration::from_secs(1), errors);
     }
+    on(&definition.alert.on, definition.max_runtime, errors);
+    if let Some(repeat) = definition.alert.repeat.filter(|repeat| !repeat.is_zero()) {
+        between("alert.repeat", repeat, Duration::from_secs(60), errors);
+    }
     if definition.alert.channels.len() > limits::CHANNELS {
         let message =
             format!("{} channels: use at most {}", definition.alert.channels.len(), limits::CHANNELS);
@@ -183,6 +188,24 @@ fn alert(definition: &Definition, errors: &mut Vec<FieldError>) {
     }
     for (index, channel) in definition.alert.channels.iter().enumerate() {
         errors.extend(name(&format!("alert.channels[{index}]"), channel));
+    }
+}
+
+fn on(on: &On, max_runtime: Duration, errors: &mut Vec<FieldError>) {
+    if let Some(failures) = on.failures_in_row.filter(|failures| !(2..=FAILURES_MAX).contains(failures)) {
+        let message = format!("{failures}: use 2 to {FAILURES_MAX}, or alert.on.failed for each failure");
+        errors.push(FieldError::new("alert.on.failuresInRow", message));
+    }
+    if let Some(over) = on.runtime_over {
+        between("alert.on.runtimeOver", over, Duration::from_secs(1), errors);
+        if over >= max_runtime {
+            let message = format!(
+                "{} s: use less than maxRuntime, {} s, at which the attempt is ended",
+                over.as_secs(),
+                max_runtime.as_secs()
+            );
+            errors.push(FieldError::new("alert.on.runtimeOver", message));
+        }
     }
 }
 

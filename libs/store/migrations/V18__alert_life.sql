@@ -15,6 +15,7 @@ ALTER TABLE alert
     ADD COLUMN group_key text CHECK (length(group_key) BETWEEN 1 AND 128), -- what is told together
     ADD COLUMN acknowledged_by text CHECK (length(acknowledged_by) <= 256),
     ADD COLUMN resolution text CHECK (length(resolution) <= 32),
+    ADD COLUMN to_tell text CHECK (to_tell IN ('ACKNOWLEDGED', 'RESOLVED')), -- what a person did, for the watchdog to tell
     ADD COLUMN labels jsonb NOT NULL DEFAULT '{}' CHECK (length(labels::text) <= 16384),
     ADD CONSTRAINT subject_is_named CHECK (CASE subject
         WHEN 'JOB' THEN tenant_id IS NOT NULL AND job_id IS NOT NULL AND check_in_id IS NULL AND system_key IS NULL
@@ -31,6 +32,7 @@ CREATE UNIQUE INDEX alert_one_open_system ON alert (tenant_id, system_key, kind)
 CREATE INDEX alert_of_tenant ON alert (tenant_id, opened_at, id);
 CREATE INDEX alert_open_of_tenant ON alert (tenant_id, opened_at, id) WHERE resolved_at IS NULL;
 CREATE INDEX alert_repeat ON alert (next_repeat_at) WHERE resolved_at IS NULL AND next_repeat_at IS NOT NULL;
+CREATE INDEX alert_to_tell ON alert (id) WHERE to_tell IS NOT NULL;
 
 -- What became of an alert: who did it, and when.
 CREATE TABLE alert_event (

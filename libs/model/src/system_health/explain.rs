@@ -46,6 +46,7 @@ pub fn explain(cause: Cause, tenant: &str, queue: &str, open: &Open) -> Option<T
         | Cause::TimedOut
         | Cause::Lost
         | Cause::Cancelled
-        | Cause::Skipped => None,
+        | Cause::Skipped
+        | Cause::Slow => None,
     }
 }

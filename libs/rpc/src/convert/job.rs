@@ -5,12 +5,14 @@ use crate::v1;
 use chrono::{DateTime, Utc};
 use model::calendar::{CalendarVersion, Calendars};
 use model::ids::{Generation, JobId};
-use model::job::{Alert, Definition, Handler, Misfire, Retried, Retry, Work, defaults, retry};
+use model::job::{Definition, Handler, Misfire, Retried, Retry, Work, defaults, retry};
 use model::policy::{CalendarRule, DstFold, DstGap, MisfirePolicy, OverlapPolicy};
 use model::validate::{self, FieldError};
 use prost_types::Duration as ProtoDuration;
 use std::collections::BTreeSet;
 use std::time::Duration;
+
+mod alert;
 
 /// What a person wrote, complete with defaults.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,7 +84,7 @@ fn definition(job: &v1::Job, errors: &mut Vec<FieldError>) -> Definition {
         queue: or(&job.queue, defaults::QUEUE),
         priority: fields.number("priority", job.priority, 0),
         labels: job.labels.clone().into_iter().collect(),
-        alert: alert(job.alert.as_ref().unwrap_or(&v1::JobAlert::default()), &mut fields),
+        alert: alert::read(job.alert.as_ref().unwrap_or(&v1::JobAlert::default()), &mut fields),
         run: fields
             .keep(work::read("run", job.run.as_ref()))
             .unwrap_or_else(|| Work::Handler(Handler { name: "missing".to_owned(), payload: String::new() })),
@@ -167,16 +169,6 @@ fn outcomes(numbers: &[i32], fields: &mut Fields<'_>) -> BTreeSet<Retried> {
         }))
     };
     numbers.iter().enumerate().filter_map(named).collect()
-}
-
-fn alert(alert: &v1::JobAlert, fields: &mut Fields<'_>) -> Alert {
-    let within = alert.success_within.as_ref();
-    Alert {
-        success_within: within
-            .and_then(|within| fields.keep(time::duration_of("alert.successWithin", within))),
-        channels: alert.channels.clone(),
-        disabled: alert.disabled,
-    }
 }
 
 fn or(value: &str, default: &str) -> String {
@@ -288,11 +280,7 @@ pub fn write(definition: &Definition, facts: Facts) -> v1::Job {
         queue: definition.queue.clone(),
         priority: definition.priority.into(),
         labels: definition.labels.clone().into_iter().collect(),
-        alert: Some(v1::JobAlert {
-            success_within: definition.alert.success_within.map(time::duration),
-            channels: definition.alert.channels.clone(),
-            disabled: definition.alert.disabled,
-        }),
+        alert: Some(alert::write(&definition.alert)),
         run: Some(work::write(&definition.run)),
         generation: facts.generation.0,
         create_time: Some(time::timestamp(facts.created_at)),

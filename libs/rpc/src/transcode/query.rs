@@ -139,7 +139,10 @@ mod tests {
         let text: serde_json::Value =
             serde_json::from_slice(&json::write(&message).expect("written")).expect("JSON");
         assert_eq!(text["job"]["misfire"]["grace"], "90s");
-        assert_eq!(text["job"]["alert"], serde_json::json!({"disabled": true, "channels": ["a"]}));
+        assert_eq!(
+            text["job"]["alert"],
+            serde_json::json!({"disabled": true, "channels": ["a"], "severity": "UNSPECIFIED"})
+        );
         for none in ["job", "job.labels", "job.labels.a", "job.misfire"] {
             set(&mut message, &path(none), "x", &mut errors);
             assert_eq!(errors.pop().map(|error| error.field).as_deref(), Some(none));

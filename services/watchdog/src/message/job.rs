@@ -122,6 +122,11 @@ pub fn detail(cause: Cause, evidence: Option<&Evidence>) -> String {
         Cause::Lost => format!("its workers were lost, {} times", seen.attempt),
         Cause::Cancelled => format!("it was cancelled, {reason}"),
         Cause::Skipped => format!("it was skipped, {reason}"),
+        Cause::Slow => format!(
+            "attempt {} was taken at {} and takes longer than alert.on.runtimeOver allows",
+            seen.attempt,
+            at(seen.claimed_at)
+        ),
     };
     text.chars().take(DETAIL_CHARS_MAX).collect()
 }
@@ -158,6 +163,10 @@ fn what_to_do(cause: Cause, job: &str, queue: &str) -> String {
         Cause::Running => format!(
             "Look at {runs} for the worker, and there at what the work waits for. If it always takes this long, raise \
              alert.successWithin."
+        ),
+        Cause::Slow => format!(
+            "Look at {runs} for the worker, and there at what the work waits for. If it always takes this long, raise \
+             alert.on.runtimeOver."
         ),
         Cause::Failed | Cause::TimedOut | Cause::Retrying => {
             format!("Look at {runs} for what the work said, and repair that.")

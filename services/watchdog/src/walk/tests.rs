@@ -44,7 +44,7 @@ fn definition(schedule: &str, within: u64) -> Definition {
         queue: defaults::QUEUE.to_owned(),
         priority: 0,
         labels: BTreeMap::new(),
-        alert: Alert { success_within: Some(Time::from_secs(within)), channels: Vec::new(), disabled: false },
+        alert: Alert { success_within: Some(Time::from_secs(within)), ..Alert::default() },
         run: Work::Handler(Handler::default()),
     }
 }

@@ -312,7 +312,7 @@ pub fn definition(schedule: &str, within: u64) -> Definition {
         alert: Alert {
             success_within: Some(Time::from_secs(within)),
             channels: vec!["oncall".to_owned()],
-            disabled: false,
+            ..Alert::default()
         },
         run: Work::Handler(Handler::default()),
     }

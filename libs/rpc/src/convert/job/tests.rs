@@ -1,5 +1,8 @@
 use super::*;
+use model::alert::on::On;
+use model::job::Alert;
 use model::job::{Exec, Http};
+use model::severity::Severity;
 use std::collections::BTreeMap;
 
 fn smallest() -> v1::Job {
@@ -87,6 +90,15 @@ fn a_definition_comes_back_as_it_was() {
             success_within: Some(Duration::from_secs(45)),
             channels: vec!["oncall".to_owned()],
             disabled: true,
+            on: On {
+                failed: true,
+                failures_in_row: Some(3),
+                runtime_over: Some(Duration::from_secs(1)),
+                skipped_by_overlap: true,
+                recovered: true,
+            },
+            repeat: Some(Duration::ZERO),
+            severity: Severity::Warning,
         },
         run: Work::Http(Http {
             method: "PUT".to_owned(),
@@ -112,6 +124,9 @@ fn every_value_of_the_model_has_its_name_in_the_contract() {
     }
     for policy in MisfirePolicy::ALL {
         assert!(v1::misfire::Policy::from_str_name(policy.as_str()).is_some(), "{policy}");
+    }
+    for severity in Severity::ALL {
+        assert!(v1::alert_severity::Level::from_str_name(severity.as_str()).is_some(), "{severity}");
     }
     for outcome in Retried::ALL {
         assert!(v1::retry::Outcome::from_str_name(outcome.as_str()).is_some(), "{outcome}");
