@@ -12,7 +12,7 @@ from escapement_worker.context import Cancellation, RunContext
 from escapement_worker.errors import ConfigurationError, PayloadError
 from escapement_worker.keeper import Summary
 from escapement_worker.report import ERROR_MAX_BYTES, OUTPUT_MAX_BYTES
-from escapement_worker.work import Handler
+from escapement_worker.work import Handler, TypedHandler
 from escapement_worker.worker import SLOTS_MAX, Worker
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "PayloadError",
     "RunContext",
     "Summary",
+    "TypedHandler",
     "Worker",
 ]
 __version__ = "0.1.0"

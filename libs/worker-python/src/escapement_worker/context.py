@@ -8,12 +8,15 @@ import json
 import threading
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
-from typing import Any
+from typing import Any, TypeVar
 
+from escapement_worker import payload
 from escapement_worker._proto import worker_pb2
 from escapement_worker.assignment import Assignment, Attempt
 from escapement_worker.errors import PayloadError
 from escapement_worker.report import Output
+
+T = TypeVar("T")
 
 NOTE_MAX_CHARS = 256
 """The most characters of a note that are shown."""
@@ -172,6 +175,20 @@ class RunContext:
             return json.loads(text) if text else None
         except json.JSONDecodeError as error:
             raise PayloadError(f"cannot read the payload of {self.run_name}: {error}") from error
+
+    def payload_as(self, expected: Callable[..., T]) -> T:
+        """The handler's payload as a dataclass, a TypedDict, a plain type, or what a function makes of the parsed JSON.
+
+        PayloadError, which names the field, when it is not that. A handler that needs nothing else for telling whether
+        it can start is better registered with `Worker.typed_handler`.
+        """
+        value = self.payload
+        try:
+            return payload.read(expected, value)
+        except payload.Misfit as misfit:
+            at = f", at {misfit.field}" if misfit.field else ""
+            text = f"the payload of {self.run_name} does not fit {payload.type_name(expected)}{at}: {misfit}"
+            raise PayloadError(text, misfit.field or None) from misfit
 
     def log(self, *values: object) -> None:
         """Adds a line to the run's output, of which the ledger keeps the last 4 KiB. From any thread.

@@ -14,15 +14,20 @@ import logging
 import threading
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from escapement_worker._proto import worker_pb2
 from escapement_worker.assignment import Attempt
 from escapement_worker.context import RunContext
+from escapement_worker.errors import NotStartedError, PayloadError
 from escapement_worker.report import End, Report, chain
 
 Handler = Callable[[RunContext], object] | Callable[[RunContext], Awaitable[object]]
 """Does the work of runs: a function, which gets a thread for each run, or a coroutine function."""
+
+P = TypeVar("P")
+TypedHandler = Callable[[RunContext, P], object]
+"""The same for work that takes its payload as its second argument; may be a coroutine function too."""
 
 _GRACE_SLACK = 0.25
 """Seconds that work gets beyond the grace, for reporting what it ended."""
@@ -76,6 +81,9 @@ class _Piece:
         self.report(End.SUCCEEDED)
 
     def failed(self, error: BaseException) -> None:
+        if isinstance(error, NotStartedError):
+            self.report(End.NOT_STARTED, str(error))
+            return
         if not self.run.cancelled.is_set():
             _log.warning("The handler failed run=%s attempt=%s", self.run.run_name, self.run.attempt, exc_info=error)
         self.report(End.FAILED, chain(error))
@@ -166,7 +174,26 @@ class Workforce:
         return self._loop
 
 
-def is_async(handler: Handler) -> bool:
+def typed(handler: TypedHandler[P], expected: Callable[..., P]) -> Handler:
+    """The handler as one that reads its payload first, and is not started when that does not fit."""
+
+    def read(run: RunContext) -> P:
+        try:
+            return run.payload_as(expected)
+        except PayloadError as error:
+            raise NotStartedError(str(error)) from error
+
+    def call(run: RunContext) -> object:
+        return handler(run, read(run))
+
+    async def call_async(run: RunContext) -> object:
+        result: Any = handler(run, read(run))
+        return await result
+
+    return call_async if is_async(handler) else call
+
+
+def is_async(handler: Callable[..., object]) -> bool:
     """True for a coroutine function, and for an object whose call is one."""
     call = type(handler).__call__
     return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(call)

@@ -11,10 +11,12 @@ from types import FrameType
 from typing import TypeVar
 from urllib.parse import urlsplit
 
+from escapement_worker import payload
+from escapement_worker.context import RunContext
 from escapement_worker.errors import ConfigurationError
 from escapement_worker.keeper import Identity, Keeper, Shutdown, Summary
 from escapement_worker.link import Dispatcher
-from escapement_worker.work import Handler
+from escapement_worker.work import Handler, typed
 
 SLOTS_MAX = 10_000
 """The most runs at a time that a worker can ask for."""
@@ -22,6 +24,8 @@ SLOTS_MAX = 10_000
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 H = TypeVar("H", bound=Handler)
+P = TypeVar("P")
+R = TypeVar("R")
 
 
 class Worker:
@@ -90,16 +94,40 @@ class Worker:
         """
 
         def register(handler: H) -> H:
-            if not name:
-                raise ConfigurationError("the handler's name is empty")
-            if not callable(handler):
-                raise ConfigurationError(f"the handler {name!r} can't be called")
-            if name in self._handlers:
-                raise ConfigurationError(f"there are two handlers {name!r}")
-            self._handlers[name] = handler
+            self._register(name, handler, handler)
             return handler
 
         return register
+
+    def typed_handler(
+        self, name: str, expected: Callable[..., P]
+    ) -> Callable[[Callable[[RunContext, P], R]], Callable[[RunContext, P], R]]:
+        """The same for a handler that takes the job's payload as its second argument, of its own type.
+
+        Args:
+            name: what jobs call it.
+            expected: a dataclass, a TypedDict, a plain type, or a function that takes the parsed JSON and returns what
+                the handler takes, or raises ValueError.
+
+        With a payload that does not fit the handler is not called: the attempt ends as `NOT_STARTED`, and its error
+        names the run and the field. That counts as a failed attempt; the job's `retry` says whether there is another.
+        """
+        payload.check(expected)
+
+        def register(handler: Callable[[RunContext, P], R]) -> Callable[[RunContext, P], R]:
+            self._register(name, handler, typed(handler, expected))
+            return handler
+
+        return register
+
+    def _register(self, name: str, given: object, handler: Handler) -> None:
+        if not name:
+            raise ConfigurationError("the handler's name is empty")
+        if not callable(given):
+            raise ConfigurationError(f"the handler {name!r} can't be called")
+        if name in self._handlers:
+            raise ConfigurationError(f"there are two handlers {name!r}")
+        self._handlers[name] = handler
 
     def run(self) -> Summary:
         """Works until SIGTERM, SIGINT or `stop`; then takes nothing more, finishes what is in hand, and returns.
