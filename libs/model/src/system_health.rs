@@ -7,12 +7,14 @@
 
 mod condition;
 mod explain;
+mod observation;
 
-pub use condition::{
-    BrokenJob, Condition, ExpiringToken, FailingChannel, Lateness, Limits, Observation, OldTransaction,
-    Outlook, Refused, Unserved, conditions,
-};
+pub use condition::{Condition, Limits, conditions, standing_conditions};
 pub use explain::{Open, explain};
+pub use observation::{
+    BrokenJob, ExpiringToken, FailingChannel, Lateness, Observation, OldTransaction, Outlook, Refused,
+    Standing, Unserved,
+};
 
 use crate::policy::named;
 use std::collections::BTreeMap;
@@ -95,8 +97,9 @@ impl Trouble {
         match self {
             Self::Late => Duration::from_secs(60),
             Self::ClockOffset => Duration::from_secs(30),
-            // Guards of their own wait before they say that all is well.
-            Self::ClockJumped | Self::EtcdUnreachable | Self::DatabaseUnreachable => Duration::ZERO,
+            // A guard of its own waits before it says that all is well.
+            Self::ClockJumped | Self::DatabaseUnreachable => Duration::ZERO,
+            Self::EtcdUnreachable => Duration::from_secs(5),
             _ => Duration::from_secs(2),
         }
     }
@@ -132,8 +135,16 @@ pub struct Previous(BTreeMap<Subject, Held>);
 impl Previous {
     /// What a predecessor has told and not taken back.
     pub fn open(subjects: impl IntoIterator<Item = Subject>) -> Self {
-        let held = Held { seen: None, clear: None, open: true };
-        Self(subjects.into_iter().map(|subject| (subject, held)).collect())
+        let mut previous = Self::default();
+        previous.adopt(subjects);
+        previous
+    }
+
+    /// Learns what others have told and not taken back.
+    pub fn adopt(&mut self, subjects: impl IntoIterator<Item = Subject>) {
+        for subject in subjects {
+            self.0.entry(subject).or_insert(Held { seen: None, clear: None, open: true }).open = true;
+        }
     }
 
     /// What was told and not taken back.

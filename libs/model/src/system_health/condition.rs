@@ -1,7 +1,8 @@
 //! What is wrong with the system, from what was observed of it.
 
-use super::{Subject, Trouble};
-use chrono::{DateTime, NaiveDate, TimeDelta, Utc};
+use super::{FailingChannel, Lateness, Observation, Outlook, Refused, Standing, Subject, Trouble, Unserved};
+use crate::ids::TenantId;
+use chrono::{DateTime, TimeDelta, Utc};
 use std::time::Duration;
 
 /// The highest epoch that a fencing token has room for.
@@ -27,131 +28,6 @@ pub struct Limits {
     pub transaction: Duration,
 }
 
-/// What is looked at each time.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Observation {
-    /// The database's clock.
-    pub at: DateTime<Utc>,
-    /// When a ticker finished its last cycle; none when none ever did.
-    pub ticker_cycle: Option<DateTime<Utc>>,
-    /// When a dispatcher last showed a sign of life; none when there is none.
-    pub dispatcher_seen: Option<DateTime<Utc>>,
-    /// Queues with due runs and without a worker.
-    pub unserved: Vec<Unserved>,
-    /// The database's clock minus ours; none when a look took too long to tell.
-    pub clock_offset: Option<TimeDelta>,
-    /// The database's clock jumped and is not believed yet.
-    pub clock_jumped: bool,
-    /// Fences that refuse everybody.
-    pub refused: Vec<Refused>,
-    /// What is looked at less often; none when it was not this time.
-    pub outlook: Option<Outlook>,
-}
-
-/// What changes slowly.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outlook {
-    /// Of the last five minutes.
-    pub lateness: Lateness,
-    /// The epoch of the fencing tokens, and the last number drawn within it.
-    pub token: (i32, i64),
-    /// API tokens that expire soon.
-    pub expiring: Vec<ExpiringToken>,
-    /// The first day that is soon to be planned and has no partition.
-    pub day_missing: Option<NaiveDate>,
-    /// Channels that receive nothing.
-    pub failing: Vec<FailingChannel>,
-    /// Jobs that can't be planned.
-    pub broken: Vec<BrokenJob>,
-    /// The timezone database of this service, and that of the plans; none when nothing was planned.
-    pub tzdata: Option<(String, String)>,
-    /// The oldest transaction.
-    pub transaction: Option<OldTransaction>,
-}
-
-/// Runs that wait for a worker, and nobody serves their queue.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unserved {
-    /// The tenant's name.
-    pub tenant: String,
-    /// The queue.
-    pub queue: String,
-    /// Since when the first of them is due.
-    pub since: DateTime<Utc>,
-    /// How many.
-    pub runs: i64,
-}
-
-/// How late runs start.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Lateness {
-    /// How many were accepted.
-    pub runs: i64,
-    /// The 99th percentile from due to accepted.
-    pub p99: Duration,
-}
-
-/// A fence that no leadership of this etcd can raise.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refused {
-    /// Whose.
-    pub role: String,
-    /// What it has.
-    pub stored: i64,
-    /// How far etcd has counted.
-    pub etcd: i64,
-    /// Since when the fence has it.
-    pub raised_at: DateTime<Utc>,
-}
-
-/// An API token that expires soon.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ExpiringToken {
-    /// Its identity.
-    pub id: String,
-    /// Its name.
-    pub name: String,
-    /// When.
-    pub expires_at: DateTime<Utc>,
-}
-
-/// A channel that receives nothing.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FailingChannel {
-    /// Its identity.
-    pub id: String,
-    /// Its name.
-    pub name: String,
-    /// Since when the oldest delivery waits.
-    pub since: DateTime<Utc>,
-    /// How many wait.
-    pub deliveries: i64,
-    /// What the last try met.
-    pub error: String,
-}
-
-/// A job that can't be planned.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BrokenJob {
-    /// Its identity.
-    pub id: String,
-    /// Its name.
-    pub name: String,
-    /// Why.
-    pub why: String,
-    /// When its definition came.
-    pub since: DateTime<Utc>,
-}
-
-/// A transaction that is open for long.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OldTransaction {
-    /// Whose: application, user, process.
-    pub who: String,
-    /// Since when.
-    pub since: DateTime<Utc>,
-}
-
 /// Something that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Condition {
@@ -159,6 +35,8 @@ pub struct Condition {
     pub kind: Trouble,
     /// Of which queue, channel, job or role; empty for the whole system.
     pub about: String,
+    /// Whose business it is; none: that of whoever runs the system.
+    pub tenant: Option<TenantId>,
     /// Since when.
     pub since: DateTime<Utc>,
     /// How many runs, deliveries or the like it concerns; 0 when that says nothing.
@@ -168,6 +46,26 @@ pub struct Condition {
 }
 
 impl Condition {
+    /// Of the whole system.
+    fn new(kind: Trouble, since: DateTime<Utc>, detail: String) -> Self {
+        Self { kind, about: String::new(), tenant: None, since, count: 0, detail }
+    }
+
+    /// Of this queue, channel, job or role.
+    fn about(self, about: impl Into<String>) -> Self {
+        Self { about: about.into(), ..self }
+    }
+
+    /// Of this tenant.
+    fn of(self, tenant: Option<TenantId>) -> Self {
+        Self { tenant, ..self }
+    }
+
+    /// So many.
+    fn counting(self, count: i64) -> Self {
+        Self { count, ..self }
+    }
+
     /// What it is about.
     pub fn subject(&self) -> Subject {
         (self.kind, self.about.clone())
@@ -187,22 +85,22 @@ pub fn conditions(observation: &Observation, limits: &Limits) -> (Vec<Trouble>, 
     }
     let mut looked =
         vec![Trouble::ClockJumped, Trouble::NoTicker, Trouble::NoDispatcher, Trouble::FenceRefused];
-    let mut found: Vec<_> = observation.refused.iter().map(refused).collect();
+    let mut found = Vec::new();
     let at = observation.at;
-    found.extend(silent(at, observation.ticker_cycle, limits.ticker_silence).map(|since| Condition {
-        kind: Trouble::NoTicker,
-        about: String::new(),
-        since,
-        count: 0,
-        detail: "no ticker has finished a cycle: nothing new is planned".to_owned(),
+    found.extend(silent(at, observation.ticker_cycle, limits.ticker_silence).map(|since| {
+        Condition::new(
+            Trouble::NoTicker,
+            since,
+            "no ticker has finished a cycle: nothing new is planned".to_owned(),
+        )
     }));
     let no_dispatcher = silent(at, observation.dispatcher_seen, limits.dispatcher_silence);
-    found.extend(no_dispatcher.map(|since| Condition {
-        kind: Trouble::NoDispatcher,
-        about: String::new(),
-        since,
-        count: 0,
-        detail: "no dispatcher shows a sign of life: no run is handed out".to_owned(),
+    found.extend(no_dispatcher.map(|since| {
+        Condition::new(
+            Trouble::NoDispatcher,
+            since,
+            "no dispatcher shows a sign of life: no run is handed out".to_owned(),
+        )
     }));
     // Without a dispatcher no worker is served, whether there is one or not.
     if no_dispatcher.is_none() {
@@ -216,6 +114,22 @@ pub fn conditions(observation: &Observation, limits: &Limits) -> (Vec<Trouble>, 
     if let Some(outlook) = &observation.outlook {
         looked.extend(OUTLOOK);
         outlook_conditions(at, outlook, limits, &mut found);
+    }
+    (looked, found)
+}
+
+/// What every watchdog sees to be wrong, and of which kinds that can be said. `at` is the database's clock.
+pub fn standing_conditions(standing: &Standing, at: DateTime<Utc>) -> (Vec<Trouble>, Vec<Condition>) {
+    let mut looked = vec![Trouble::EtcdUnreachable];
+    let silent = standing.etcd_silent.map(|since| {
+        let detail =
+            "etcd does not answer: nobody can lead, so nothing new is planned and no deadline is judged";
+        Condition::new(Trouble::EtcdUnreachable, since.min(at), detail.to_owned())
+    });
+    let mut found: Vec<_> = silent.into_iter().collect();
+    if let Some(fences) = &standing.refused {
+        looked.push(Trouble::FenceRefused);
+        found.extend(fences.iter().map(refused));
     }
     (looked, found)
 }
@@ -240,134 +154,102 @@ fn silent(at: DateTime<Utc>, last: Option<DateTime<Utc>>, limit: Duration) -> Op
 fn outlook_conditions(at: DateTime<Utc>, outlook: &Outlook, limits: &Limits, found: &mut Vec<Condition>) {
     found.extend(late(at, outlook.lateness, limits));
     found.extend(tokens_run_out(at, outlook.token));
-    found.extend(outlook.expiring.iter().map(|token| Condition {
-        kind: Trouble::TokenExpires,
-        about: token.id.clone(),
-        since: at,
-        count: 0,
-        detail: format!("the API token {} expires at {}", token.name, text(token.expires_at)),
+    found.extend(outlook.expiring.iter().map(|token| {
+        let detail = format!("the API token {} expires at {}", token.name, text(token.expires_at));
+        Condition::new(Trouble::TokenExpires, at, detail).about(&token.id).of(token.tenant)
     }));
-    found.extend(outlook.day_missing.map(|day| Condition {
-        kind: Trouble::PartitionMissing,
-        about: String::new(),
-        since: at,
-        count: 0,
-        detail: format!("the ledger has no partition for {day}, which is soon to be planned"),
+    found.extend(outlook.day_missing.map(|day| {
+        Condition::new(
+            Trouble::PartitionMissing,
+            at,
+            format!("the ledger has no partition for {day}, which is soon to be planned"),
+        )
     }));
-    found.extend(outlook.failing.iter().map(|channel| Condition {
-        kind: Trouble::ChannelFails,
-        about: channel.id.clone(),
-        since: channel.since,
-        count: channel.deliveries,
-        detail: format!(
-            "the channel {} has received nothing, {} deliveries wait; the last try: {}",
-            channel.name, channel.deliveries, channel.error
-        ),
-    }));
-    found.extend(outlook.broken.iter().map(|job| Condition {
-        kind: Trouble::JobBroken,
-        about: job.id.clone(),
-        since: job.since,
-        count: 0,
-        detail: format!("the job {} can't be planned: {}", job.name, job.why),
+    found.extend(outlook.failing.iter().map(failing));
+    found.extend(outlook.broken.iter().map(|job| {
+        let detail = format!("the job {} can't be planned: {}", job.name, job.why);
+        Condition::new(Trouble::JobBroken, job.since, detail).about(&job.id).of(job.tenant)
     }));
     let differing = outlook.tzdata.as_ref().filter(|(ours, plans)| ours != plans);
-    found.extend(differing.map(|(ours, plans)| Condition {
-        kind: Trouble::TzdataDiffers,
-        about: String::new(),
-        since: at,
-        count: 0,
-        detail: format!("plans were made with timezone database {plans}, the watchdog judges by {ours}"),
+    found.extend(differing.map(|(ours, plans)| {
+        Condition::new(
+            Trouble::TzdataDiffers,
+            at,
+            format!("plans were made with timezone database {plans}, the watchdog judges by {ours}"),
+        )
     }));
     let old = outlook.transaction.as_ref();
     let old = old.filter(|old| silent(at, Some(old.since), limits.transaction).is_some());
-    found.extend(old.map(|old| Condition {
-        kind: Trouble::OldTransaction,
-        about: String::new(),
-        since: old.since,
-        count: 0,
-        detail: format!("a transaction of {} is open since {}", old.who, text(old.since)),
+    found.extend(old.map(|old| {
+        Condition::new(
+            Trouble::OldTransaction,
+            old.since,
+            format!("a transaction of {} is open since {}", old.who, text(old.since)),
+        )
     }));
 }
 
 fn clock_jumped(at: DateTime<Utc>) -> Condition {
-    Condition {
-        kind: Trouble::ClockJumped,
-        about: String::new(),
-        since: at,
-        count: 0,
-        detail: "the database's clock jumped: nothing is planned, handed out or judged until it has been steady for 10 \
+    Condition::new(Trouble::ClockJumped, at, "the database's clock jumped: nothing is planned, handed out or judged until it has been steady for 10 \
                  seconds"
-            .to_owned(),
-    }
+            .to_owned())
+}
+
+fn failing(channel: &FailingChannel) -> Condition {
+    let FailingChannel { id, tenant, name, since, deliveries, error } = channel;
+    let detail = format!(
+        "the channel {name} has received nothing, {deliveries} deliveries wait; the last try: {error}"
+    );
+    Condition::new(Trouble::ChannelFails, *since, detail).about(id).of(*tenant).counting(*deliveries)
 }
 
 fn refused(refused: &Refused) -> Condition {
-    Condition {
-        kind: Trouble::FenceRefused,
-        about: refused.role.clone(),
-        since: refused.raised_at,
-        count: 0,
-        detail: format!(
-            "the {0}'s fence has revision {1}, and etcd has counted to {2} only: no {0} can lead",
-            refused.role, refused.stored, refused.etcd
-        ),
-    }
+    let Refused { role, stored, etcd, raised_at } = refused;
+    let detail = format!(
+        "the {role}'s fence has revision {stored}, and etcd has counted to {etcd} only: no {role} can lead"
+    );
+    Condition::new(Trouble::FenceRefused, *raised_at, detail).about(role)
 }
 
 fn unserved(unserved: &Unserved) -> Condition {
     let Unserved { tenant, queue, since, runs } = unserved;
-    Condition {
-        kind: Trouble::NoWorker,
-        about: format!("{tenant}/{queue}"),
-        since: *since,
-        count: *runs,
-        detail: format!("{runs} runs of tenant {tenant} wait in the queue {queue}, which no worker serves"),
-    }
+    let detail = format!("{runs} runs of tenant {tenant} wait in the queue {queue}, which no worker serves");
+    Condition::new(Trouble::NoWorker, *since, detail).about(format!("{tenant}/{queue}")).counting(*runs)
 }
 
 fn clock_offset(at: DateTime<Utc>, offset: TimeDelta, limit: Duration) -> Option<Condition> {
     let millis = offset.num_milliseconds();
     let over = u128::from(millis.unsigned_abs()) > limit.as_millis();
     let word = if millis > 0 { "ahead of" } else { "behind" };
-    over.then(|| Condition {
-        kind: Trouble::ClockOffset,
-        about: String::new(),
-        since: at,
-        count: 0,
-        detail: format!("the database's clock is {} ms {word} the watchdog's", millis.unsigned_abs()),
+    over.then(|| {
+        Condition::new(
+            Trouble::ClockOffset,
+            at,
+            format!("the database's clock is {} ms {word} the watchdog's", millis.unsigned_abs()),
+        )
     })
 }
 
 fn late(at: DateTime<Utc>, lateness: Lateness, limits: &Limits) -> Option<Condition> {
     let over = lateness.runs >= limits.lateness_runs_min && lateness.p99 > limits.lateness;
-    over.then(|| Condition {
-        kind: Trouble::Late,
-        about: String::new(),
-        since: at,
-        count: lateness.runs,
-        detail: format!(
+    over.then(|| {
+        let detail = format!(
             "of {} runs of the last five minutes, one in a hundred started {} ms or more after it was due; the objective is \
              {} ms",
             lateness.runs,
             lateness.p99.as_millis(),
             limits.lateness.as_millis()
-        ),
+        );
+        Condition::new(Trouble::Late, at, detail).counting(lateness.runs)
     })
 }
 
 /// Nine tenths of what a token has room for leave years to act on.
 fn tokens_run_out(at: DateTime<Utc>, (epoch, sequence): (i32, i64)) -> Option<Condition> {
     let over = epoch > EPOCH_MAX / 10 * 9 || sequence > SEQUENCE_MAX / 10 * 9;
-    over.then(|| Condition {
-        kind: Trouble::TokensRunOut,
-        about: String::new(),
-        since: at,
-        count: 0,
-        detail: format!(
+    over.then(|| Condition::new(Trouble::TokensRunOut, at, format!(
             "fencing tokens come to their end: epoch {epoch} of {EPOCH_MAX}, number {sequence} of {SEQUENCE_MAX} within it"
-        ),
-    })
+        )))
 }
 
 fn text(at: DateTime<Utc>) -> String {

@@ -23,7 +23,6 @@ fn well() -> Observation {
         unserved: Vec::new(),
         clock_offset: Some(TimeDelta::milliseconds(-3)),
         clock_jumped: false,
-        refused: Vec::new(),
         outlook: Some(Outlook {
             lateness: Lateness { runs: 1_000, p99: Duration::from_millis(300) },
             token: (1, 1_000),
@@ -69,14 +68,6 @@ const CASES: &[Case] = &[
         },
         &[(Trouble::ClockJumped, "")],
     ),
-    (
-        "a rebuilt etcd",
-        |o| {
-            let role = "ticker".to_owned();
-            o.refused.push(Refused { role, stored: 900, etcd: 7, raised_at: at(0) });
-        },
-        &[(Trouble::FenceRefused, "ticker")],
-    ),
     ("late", |o| slowly(o).lateness.p99 = Duration::from_secs(3), &[(Trouble::Late, "")]),
     (
         "late, but too few to say so",
@@ -89,7 +80,7 @@ const CASES: &[Case] = &[
         "a token that expires",
         |o| {
             let (id, name) = ("t-1".to_owned(), "agents".to_owned());
-            slowly(o).expiring.push(ExpiringToken { id, name, expires_at: at(86_400) });
+            slowly(o).expiring.push(ExpiringToken { id, tenant: None, name, expires_at: at(86_400) });
         },
         &[(Trouble::TokenExpires, "t-1")],
     ),
@@ -102,7 +93,14 @@ const CASES: &[Case] = &[
         "a dead channel",
         |o| {
             let (id, name, error) = ("c-1".to_owned(), "oncall".to_owned(), "answered 500".to_owned());
-            slowly(o).failing.push(FailingChannel { id, name, since: at(0), deliveries: 2, error });
+            slowly(o).failing.push(FailingChannel {
+                id,
+                tenant: None,
+                name,
+                since: at(0),
+                deliveries: 2,
+                error,
+            });
         },
         &[(Trouble::ChannelFails, "c-1")],
     ),
@@ -110,7 +108,7 @@ const CASES: &[Case] = &[
         "a broken job",
         |o| {
             let (id, name, why) = ("j-1".to_owned(), "invoices".to_owned(), "no calendar".to_owned());
-            slowly(o).broken.push(BrokenJob { id, name, why, since: at(0) });
+            slowly(o).broken.push(BrokenJob { id, tenant: None, name, why, since: at(0) });
         },
         &[(Trouble::JobBroken, "j-1")],
     ),
@@ -143,8 +141,27 @@ fn each_thing_that_goes_wrong_is_found_and_nothing_else() {
     }
 }
 
+#[test]
+fn every_watchdog_sees_an_etcd_that_is_silent_or_was_rebuilt() {
+    let refused = Refused { role: "ticker".to_owned(), stored: 900, etcd: 7, raised_at: at(0) };
+    let cases = [
+        (Standing { etcd_silent: None, refused: Some(Vec::new()) }, vec![]),
+        (Standing { etcd_silent: Some(at(3)), refused: None }, vec![(Trouble::EtcdUnreachable, "")]),
+        (
+            Standing { etcd_silent: None, refused: Some(vec![refused]) },
+            vec![(Trouble::FenceRefused, "ticker")],
+        ),
+    ];
+    for (standing, expected) in cases {
+        let (looked, found) = standing_conditions(&standing, at(100));
+        let subjects: Vec<_> = found.iter().map(|found| (found.kind, found.about.as_str())).collect();
+        assert_eq!(subjects, expected);
+        assert_eq!(looked.contains(&Trouble::FenceRefused), standing.refused.is_some());
+    }
+}
+
 fn condition(kind: Trouble, about: &str) -> Condition {
-    Condition { kind, about: about.to_owned(), since: at(0), count: 0, detail: String::new() }
+    Condition { kind, about: about.to_owned(), tenant: None, since: at(0), count: 0, detail: String::new() }
 }
 
 /// Judges and settles at `second`; what was told, as `+` or `-` and the kind.
@@ -239,7 +256,8 @@ fn the_cause_is_the_first_that_is_known_to_be_wrong() {
         subjects.iter().map(|(kind, about)| (*kind, (*about).to_owned())).collect::<Open>()
     };
     let all = [(Trouble::NoTicker, ""), (Trouble::NoDispatcher, ""), (Trouble::NoWorker, "t/q")];
-    let cases: &[(Cause, &[(Trouble, &str)], Option<Trouble>)] = &[
+    type Explained<'a> = (Cause, &'a [(Trouble, &'a str)], Option<Trouble>);
+    let cases: &[Explained<'_>] = &[
         (Cause::NeverPlanned, &all, Some(Trouble::NoTicker)),
         (Cause::NeverPlanned, &all[1..], None),
         (Cause::Waiting, &all, Some(Trouble::NoDispatcher)),
