@@ -1,0 +1,2 @@
+-- The number of the next outage. One row.
+SELECT next FROM outage
