@@ -23,4 +23,4 @@ pub use keys::Role;
 pub use lease::Validity;
 pub use mark::Mark;
 pub use members::{Member, MemberHandle, Registration, members, register};
-pub use term::{Candidate, Leader, Leadership, campaign, leader};
+pub use term::{Candidate, Leader, Leadership, campaign, leader, revision};

@@ -208,3 +208,19 @@ pub async fn leader(client: &Client, role: Role) -> Result<Option<Leader>, Elect
     })?;
     Ok(Some(Leader { candidate, revision: found.create_revision() }))
 }
+
+/// How far etcd has counted: no leadership of it has a higher revision, and each later one has.
+///
+/// # Errors
+/// A doubt.
+pub async fn revision(client: &Client) -> Result<i64, ElectionError> {
+    let (action, key) = ("looking how far etcd has counted", client.keys().epoch());
+    let read = client
+        .ask(action, |mut etcd| {
+            let key = key.clone();
+            async move { etcd.get(key, None).await }
+        })
+        .await?;
+    let header = read.header().ok_or(ElectionError::Answer { action, lacking: "its header" })?;
+    Ok(header.revision())
+}

@@ -10,6 +10,7 @@ pub mod channel;
 pub mod clock_guard;
 pub mod ids;
 pub mod job;
+pub mod outage;
 pub mod policy;
 pub mod release;
 pub mod run;
