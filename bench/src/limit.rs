@@ -1,7 +1,7 @@
 //! The same statements by plain SQL: what the database alone can do.
 //!
 //! Two loops, one for each core, in batches of 1,000 with nothing between them: insert and queue, claim and read the
-//! assignments, accept, end. No planner's arithmetic, no messages, no worker; each loop has a queue of its own.
+//! assignments, record start and end in one. No planner's arithmetic, no messages, no worker; each loop has a queue of its own.
 
 use crate::cell::Cell;
 use anyhow::{Context, bail, ensure};
@@ -9,11 +9,12 @@ use chrono::{DateTime, TimeDelta, Utc};
 use model::ids::{ClaimId, DispatcherId, Generation, HolderId, JobId, RunKey, SessionId, TenantId};
 use model::policy::OverlapPolicy;
 use model::run::{Origin, State};
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use store::fence::{Role, Term};
 use store::run::{New, Release};
 use store::run_end::End;
-use store::run_lease::{self, Acceptance};
+use store::run_lease;
 use store::run_queue::{Request, Slot, Tenants};
 use store::worker_session::{self, Worker};
 use store::{Settings, Store, run, run_end, run_queue};
@@ -21,7 +22,6 @@ use store::{Settings, Store, run, run_end, run_queue};
 const BATCH: usize = 1_000;
 const LOOPS: usize = 2;
 const LENGTH: Duration = Duration::from_secs(10);
-const MAX_RUNTIME: Duration = Duration::from_secs(3_600);
 
 /// Whole lives a second. `round` counts the calls: each plans an hour of its own.
 ///
@@ -137,10 +137,8 @@ impl Driver {
         let mut leases: Vec<_> = claimed.assignments.iter().map(|it| &it.lease).collect();
         leases.sort_unstable_by_key(|lease| lease.key);
         let keys: Vec<RunKey> = leases.iter().map(|lease| lease.key).collect();
-        let accepted: Vec<_> = leases
-            .iter()
-            .map(|lease| Acceptance { key: lease.key, attempt: lease.named(), limit: MAX_RUNTIME })
-            .collect();
+        // As dispatchers record what ends as soon as it has started.
+        let begun: BTreeMap<_, _> = keys.iter().map(|key| (*key, Duration::ZERO)).collect();
         let ends: Vec<_> = leases
             .iter()
             .map(|lease| End {
@@ -154,10 +152,9 @@ impl Driver {
         let mut client = self.store.client("record").await?;
         let tx = client.begin("record").await?;
         let _ = run_lease::lock(&tx, &keys, Duration::ZERO).await?;
-        let started = run_lease::accept(&tx, &accepted).await?;
-        let ended = run_end::end(&tx, &ends).await?;
+        let ended = run_end::end_begun(&tx, &ends, &begun).await?;
         tx.commit().await?;
-        ensure!(started.len() == BATCH && ended.len() == BATCH, "{} runs ended", ended.len());
+        ensure!(ended.len() == BATCH, "{} runs ended", ended.len());
         Ok(BATCH)
     }
 

@@ -4,12 +4,13 @@
 
 use crate::{StoreError, Transaction, run_parked, sql};
 use chrono::{DateTime, Utc};
-use futures_util::future::try_join;
-use futures_util::future::try_join5;
+use futures_util::future::{try_join, try_join5};
 use model::ids::{JobId, RunKey, SessionId};
 use model::run::{Reason, State};
 use model::token::Token;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+use tokio_postgres::Row;
 
 /// How one run ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,7 +58,23 @@ pub struct Output {
 /// [`StoreError::Database`]; the transaction is then lost as a whole.
 #[must_use = "a run whose key is missing was refused as stale"]
 pub async fn end(tx: &Transaction<'_>, ends: &[End]) -> Result<BTreeSet<RunKey>, StoreError> {
-    let Some((first, last)) = span(ends) else { return Ok(BTreeSet::new()) };
+    Ok(end_begun(tx, ends, &BTreeMap::new()).await?.into_keys().collect())
+}
+
+/// As [`end`], for runs of which some have started only so long ago as `begun` says, which is not recorded yet: their start
+/// and their end are one write. With the keys of those that ended: when they started.
+///
+/// # Errors
+/// [`StoreError::Database`]; the transaction is then lost as a whole.
+#[must_use = "a run whose key is missing was refused as stale"]
+pub async fn end_begun(
+    tx: &Transaction<'_>,
+    ends: &[End],
+    begun: &BTreeMap<RunKey, Duration>,
+) -> Result<BTreeMap<RunKey, Option<DateTime<Utc>>>, StoreError> {
+    let Some((first, last)) = span(ends) else { return Ok(BTreeMap::new()) };
+    let millis = |age: &Duration| i64::try_from(age.as_millis()).unwrap_or(i64::MAX);
+    let begun: Vec<Option<i64>> = ends.iter().map(|end| begun.get(&end.key).map(millis)).collect();
     let jobs: Vec<_> = ends.iter().map(|end| end.key.job_id.0).collect::<BTreeSet<_>>().into_iter().collect();
     let columns = Columns::of(ends);
     let lock_backlogs = tx.prepare(sql!("catch_up/lock.sql")).await?;
@@ -87,6 +104,7 @@ pub async fn end(tx: &Transaction<'_>, ends: &[End]) -> Result<BTreeSet<RunKey>,
                 &columns.error,
                 &first,
                 &last,
+                &begun,
             ],
         ),
     )
@@ -97,7 +115,8 @@ pub async fn end(tx: &Transaction<'_>, ends: &[End]) -> Result<BTreeSet<RunKey>,
     if !waiting.is_empty() {
         release_next(tx, &waiting).await?;
     }
-    Ok(ended.iter().map(|row| RunKey::new(JobId(row.get("job_id")), row.get("scheduled_for"))).collect())
+    let key = |row: &Row| RunKey::new(JobId(row.get("job_id")), row.get("scheduled_for"));
+    Ok(ended.iter().map(|row| (key(row), row.get("accepted_at"))).collect())
 }
 
 /// Queues the next run of each of these jobs' backlogs, if the job has no open run; the backlogs' rows are locked

@@ -151,9 +151,11 @@ pub struct Acceptance {
     pub attempt: Attempt,
     /// How long after acceptance it is overdue.
     pub limit: Duration,
+    /// How long ago it was heard of.
+    pub age: Duration,
 }
 
-/// Records that attempts have started, all at one instant. An absent key is stale, or was accepted before.
+/// Records that attempts have started, and when. An absent key is stale, or was accepted before.
 ///
 /// # Errors
 /// [`StoreError::Database`].
@@ -172,8 +174,9 @@ pub async fn accept(
     let session: Vec<Option<Uuid>> =
         acceptances.iter().map(|acceptance| acceptance.attempt.session.map(|session| session.0)).collect();
     let limit: Vec<i64> = acceptances.iter().map(|acceptance| millis(acceptance.limit)).collect();
+    let age: Vec<i64> = acceptances.iter().map(|acceptance| millis(acceptance.age)).collect();
     let rows = tx
-        .query(sql!("run_lease/accept.sql"), &[&jobs, &instants, &attempt, &token, &session, &limit])
+        .query(sql!("run_lease/accept.sql"), &[&jobs, &instants, &attempt, &token, &session, &limit, &age])
         .await?;
     Ok(rows.iter().map(|row| (key(row), row.get("accepted_at"))).collect())
 }

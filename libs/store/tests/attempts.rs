@@ -8,6 +8,7 @@ use handing::{Floor, attempt};
 use model::attempt::Spent;
 use model::ids::{DispatcherId, RunKey, SessionId};
 use model::run::{Reason, State};
+use std::collections::BTreeMap;
 use std::time::Duration;
 use store::run_end::{self, Attempt, End, Output};
 use store::run_lease::{self, Acceptance, Retry, assignment::Assignment};
@@ -73,13 +74,43 @@ async fn an_acceptance_is_recorded_once_and_only_for_its_own_attempt() {
     for (named, expected) in [(stale, 0), (right, 1), (right, 0)] {
         let mut client = floor.cell.store.client("accept").await.expect("connected");
         let tx = client.begin("accept").await.expect("begun");
-        let accepted =
-            run_lease::accept(&tx, &[Acceptance { key, attempt: named, limit }]).await.expect("accepted");
+        let accepted = run_lease::accept(
+            &tx,
+            &[Acceptance { key, attempt: named, limit, age: Duration::from_millis(1) }],
+        )
+        .await
+        .expect("accepted");
         tx.commit().await.expect("committed");
         assert_eq!(accepted.len(), expected, "{named:?}");
     }
     let kept = "SELECT extract(epoch FROM deadline - accepted_at)::bigint FROM run_lease";
     assert_eq!(floor.one::<i64>(kept).await, 9);
+}
+
+/// What ends as soon as it has started is written once; and an acceptance is never before its claim.
+#[tokio::test]
+async fn a_start_is_recorded_with_the_end_when_both_are_told_together() {
+    let floor = Floor::create().await;
+    let worker = floor.worker().await;
+    for age in [Duration::ZERO, Duration::from_secs(3_600)] {
+        floor.due(floor.job().await, 1, true).await;
+        let taken = floor.claim_one(worker).await;
+        let key = taken.lease.key;
+        let mut client = floor.cell.store.client("end").await.expect("connected");
+        let tx = client.begin("end").await.expect("begun");
+        let ends = [succeeded(key, attempt(&taken))];
+        let ended = run_end::end_begun(&tx, &ends, &BTreeMap::from([(key, age)])).await.expect("ended");
+        tx.commit().await.expect("committed");
+        let kept = format!("SELECT accepted_at FROM run WHERE job_id = '{}'", key.job_id);
+        assert_eq!(ended, BTreeMap::from([(key, Some(floor.one(&kept).await))]));
+        let within = format!(
+            "SELECT accepted_at BETWEEN claimed_at AND finished_at AND (accepted_at = claimed_at) = ({} > 0)
+             FROM run WHERE job_id = '{}'",
+            age.as_secs(),
+            key.job_id
+        );
+        assert!(floor.one::<bool>(&within).await, "{age:?}");
+    }
 }
 
 /// The lease stays during the backoff, so that nothing else of the job starts; and the retry is never late nor bounded.

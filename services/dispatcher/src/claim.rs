@@ -50,8 +50,12 @@ pub async fn run(shared: &Shared, beat: Beat, stop: CancellationToken) {
                 }
             }
         };
+        if sleep != Sleep::For(Duration::ZERO) {
+            shared.rush().claimed(false, Instant::now());
+        }
         sleep.wait(shared, &stop).await;
     }
+    shared.rush().claimed(false, Instant::now());
     beat.done();
 }
 
@@ -127,15 +131,17 @@ impl<'a> Claimer<'a> {
                 return Ok(self.sleep(due, &groups, Rest::default()));
             }
         }
-        let (mut moved, mut rest) = (false, Rest::default());
+        let (mut moved, mut full, mut rest) = (false, false, Rest::default());
         for group in groups.iter().filter(|group| !group.slots.is_empty()) {
             let claimed = self.claim(group, floor).await?;
             moved |= claimed.moved();
+            full |= claimed.assignments.len() >= shared.config.claim_batch_max as usize;
             rest.held |= claimed.held > 0;
             rest.crowded |= claimed.tenants >= TENANTS_MAX;
             park::park(shared, &claimed.parking).await;
         }
         if moved {
+            shared.rush().claimed(full, Instant::now());
             self.eager = true;
             return Ok(Sleep::For(Duration::ZERO));
         }

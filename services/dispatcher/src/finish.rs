@@ -23,7 +23,9 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 /// Reports that wait to be recorded, at most; a worker repeats what finds no place.
-pub const WAITING_MAX: usize = 20_000;
+pub const WAITING_MAX: usize = 50_000;
+/// Between two looks whether reports must still give way to claims.
+const GIVE_WAY_LOOK: Duration = Duration::from_millis(5);
 /// Between tries while the database does not answer.
 const PAUSE_MIN: Duration = Duration::from_millis(50);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
@@ -41,6 +43,8 @@ pub struct Report {
     pub attempt: AttemptRef,
     /// What happened.
     pub event: Event,
+    /// When we heard of it.
+    pub heard: Instant,
     /// Where the answer goes; none when nobody waits for one.
     pub link: Option<Link>,
 }
@@ -71,6 +75,7 @@ pub async fn run(shared: &Shared, mut reports: mpsc::Receiver<Report>, stop: Can
         if batch.is_empty() {
             continue;
         }
+        give_way(shared, &reports, &stop).await;
         let until = tokio::time::Instant::now() + wait;
         while batch.len() < most {
             let room = most - batch.len();
@@ -81,6 +86,13 @@ pub async fn run(shared: &Shared, mut reports: mpsc::Receiver<Report>, stop: Can
         }
         record_all(shared, &batch).await;
         batch.clear();
+    }
+}
+
+/// Leaves the database to the claims while many runs are due.
+async fn give_way(shared: &Shared, reports: &mpsc::Receiver<Report>, stop: &CancellationToken) {
+    while !stop.is_cancelled() && shared.rush().holds(reports.len(), WAITING_MAX, Instant::now()) {
+        tokio::time::sleep(GIVE_WAY_LOOK).await;
     }
 }
 
@@ -150,6 +162,7 @@ async fn record(shared: &Shared, batch: &[Report]) -> Result<(), StoreError> {
                 key: lease.key,
                 attempt: lease.named(),
                 limit: definition.max_runtime + shared.terms.stop_grace() + SLACK,
+                age: started.saturating_duration_since(report.heard),
             }),
             Event::Ended(outcome, output) if plan.ended.insert(report.attempt) => {
                 let outcome = conclude::resolve(*outcome, lease);
@@ -160,14 +173,16 @@ async fn record(shared: &Shared, batch: &[Report]) -> Result<(), StoreError> {
         }
     }
     let (ends, retries) = conclude::parted(plan.conclusions.values());
-    let accepted = run_lease::accept(&tx, &plan.accepted).await?;
-    let ended = run_end::end(&tx, &ends).await?;
+    let (starting, begun) = plan.acceptances();
+    let mut accepted = run_lease::accept(&tx, &starting).await?;
+    let ended = run_end::end_begun(&tx, &ends, &begun).await?;
     let retried = run_lease::retry(&tx, &retries).await?;
     let recorded = run_outcome::recorded(&tx, &plan.unmatched).await?;
     tx.commit().await?;
 
     shared.metrics.committed(started.elapsed());
-    let done = Done { accepted, written: ended.into_iter().chain(retried).collect(), recorded };
+    accepted.extend(begun.keys().filter_map(|key| Some((*key, (*ended.get(key)?)?))));
+    let done = Done { accepted, written: ended.into_keys().chain(retried).collect(), recorded };
     answer_all(shared, batch, &plan, &done);
     Ok(())
 }
@@ -184,6 +199,16 @@ struct Plan {
     ended: HashSet<AttemptRef>,
     conclusions: HashMap<RunKey, Conclusion>,
     unmatched: Vec<(RunKey, run_end::Attempt)>,
+}
+
+impl Plan {
+    /// What to record of starts before the ends, and how long ago those runs started that end with the same write.
+    fn acceptances(&self) -> (Vec<Acceptance>, BTreeMap<RunKey, Duration>) {
+        let ends = |key: &RunKey| matches!(self.conclusions.get(key), Some(Conclusion::End(_)));
+        let (ending, starting): (Vec<_>, Vec<_>) =
+            self.accepted.iter().copied().partition(|acceptance| ends(&acceptance.key));
+        (starting, ending.into_iter().map(|acceptance| (acceptance.key, acceptance.age)).collect())
+    }
 }
 
 /// What a group did.

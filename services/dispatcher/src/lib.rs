@@ -23,6 +23,7 @@ mod reap;
 mod reconcile;
 mod renew;
 mod roster;
+mod rush;
 mod session;
 mod shared;
 mod standing;

@@ -155,7 +155,8 @@ async fn perform(shared: &Shared, plan: Plan) -> Result<(), StoreError> {
         tracing::warn!(session = %session, run = %attempt.key.idempotency_key(), run.attempt = attempt.attempt, attempt.outcome = ?outcome, "Ending an attempt without its worker's word");
         let event = Event::Ended(outcome, None);
         // No place: found again at the next comparison.
-        let _ = shared.reports.try_send(Report { session, attempt, event, link: None });
+        let heard = Instant::now();
+        let _ = shared.reports.try_send(Report { session, attempt, event, heard, link: None });
     }
     if plan.deliver.is_empty() {
         return Ok(());

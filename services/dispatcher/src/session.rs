@@ -123,7 +123,8 @@ impl Connection {
             Message::Heartbeat(heartbeat) => return self.heartbeat(&heartbeat),
             Message::Accepted(v1::Accepted { run }) => {
                 if let Ok(attempt) = read_ref("run", run.as_ref()) {
-                    self.report(Report { session, attempt, event: Event::Accepted, link: None }).await;
+                    let event = Event::Accepted;
+                    self.report(Report { session, attempt, event, heard: Instant::now(), link: None }).await;
                 }
             }
             Message::Completed(completed) => match self.completed(completed) {
@@ -190,7 +191,8 @@ impl Connection {
         let attempt = read_ref("completed.run", completed.run.as_ref())?;
         let outcome = outcome(&completed, Reason::Requested)?;
         let event = Event::Ended(outcome, output(completed));
-        Ok(Report { session: self.connected.session, attempt, event, link: Some(self.link.clone()) })
+        let (session, heard, link) = (self.connected.session, Instant::now(), Some(self.link.clone()));
+        Ok(Report { session, attempt, event, heard, link })
     }
 
     /// Waits for a place: a worker that reports faster than the database records is slowed down by its own stream, and

@@ -8,6 +8,7 @@ use crate::live::Waiting;
 use crate::metrics::Metrics;
 use crate::peers::Peers;
 use crate::roster::Roster;
+use crate::rush::Rush;
 use crate::standing::Known;
 use crate::steady::Steadiness;
 use model::ids::DispatcherId;
@@ -56,6 +57,7 @@ pub struct Shared {
     contact: Mutex<Contact>,
     peers: Mutex<Peers>,
     pulse: Mutex<(Instant, u64)>,
+    rush: Mutex<Rush>,
     epoch_ready: AtomicBool,
     draining: AtomicBool,
 }
@@ -84,6 +86,7 @@ impl Shared {
             contact: Mutex::default(),
             peers: Mutex::default(),
             pulse: Mutex::new((Instant::now(), 0)),
+            rush: Mutex::default(),
             epoch_ready: AtomicBool::new(false),
             draining: AtomicBool::new(false),
         }
@@ -107,6 +110,11 @@ impl Shared {
     /// The other dispatchers, locked; never across an await.
     pub fn peers(&self) -> MutexGuard<'_, Peers> {
         self.peers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether reports give way to claims, locked; never across an await.
+    pub fn rush(&self) -> MutexGuard<'_, Rush> {
+        self.rush.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// This process turns. The gap since the last pulse, if it is `limit` or longer, and how many such gaps there were.

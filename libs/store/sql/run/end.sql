@@ -3,12 +3,13 @@
 --
 -- $1..$11 are arrays of one length: job_id, scheduled_for, attempt (0 = never handed out), token (0 = none),
 -- session (NULL = whichever), state, reason, exit_status, tail (NULL = nothing to keep), truncated, error.
--- $12, $13: the first and last scheduled_for, so that only their partitions are touched.
+-- $12, $13: the first and last scheduled_for, so that only their partitions are touched. $14, as $1: the milliseconds since
+-- the worker started the attempt, of which the lease knows nothing yet (NULL: what the lease says).
 -- A row for each run that ended by this; a missing one was not in the state that was named (stale).
 WITH ending AS MATERIALIZED (
     SELECT e.* FROM unnest($1::uuid[], $2::timestamptz[], $3::integer[], $4::bigint[], $5::uuid[], $6::text[], $7::text[],
-                           $8::integer[], $9::bytea[], $10::boolean[], $11::text[])
-        AS e(job_id, scheduled_for, attempt, token, session_id, state, reason, exit_status, tail, truncated, error)
+                           $8::integer[], $9::bytea[], $10::boolean[], $11::text[], $14::bigint[])
+        AS e(job_id, scheduled_for, attempt, token, session_id, state, reason, exit_status, tail, truncated, error, begun_ms)
 ), now AS MATERIALIZED (
     SELECT esc_now() AS at
 ), unqueued AS (
@@ -35,7 +36,9 @@ WITH ending AS MATERIALIZED (
 ), ended AS (
     UPDATE run r
     SET state = e.state::run_state, reason = e.reason::run_reason, finished_at = now.at, attempt = e.attempt,
-        token = nullif(e.token, 0), worker = g.session_id, claimed_at = g.claimed_at, accepted_at = g.accepted_at
+        token = nullif(e.token, 0), worker = g.session_id, claimed_at = g.claimed_at,
+        accepted_at = CASE WHEN g.accepted_at IS NULL AND e.begun_ms IS NOT NULL
+            THEN greatest(g.claimed_at, now.at - e.begun_ms * interval '1 millisecond') ELSE g.accepted_at END
     FROM gone g JOIN ending e USING (job_id, scheduled_for), now
     WHERE r.job_id = g.job_id AND r.scheduled_for = g.scheduled_for AND r.scheduled_for BETWEEN $12 AND $13
       AND r.state = 'PLANNED'
@@ -61,4 +64,4 @@ WITH ending AS MATERIALIZED (
     FROM ended d JOIN ending e USING (job_id, scheduled_for), now
     GROUP BY d.tenant_id, now.at, e.state, e.reason
 )
-SELECT job_id, scheduled_for FROM ended
+SELECT job_id, scheduled_for, accepted_at FROM ended
