@@ -19,7 +19,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 def granted() -> Lease:
     lease = Lease()
-    lease.grant(Terms(), 100)
+    lease.grant(Terms(), 100, resumed=True)
     return lease
 
 
@@ -39,6 +39,27 @@ class LeaseTest(unittest.TestCase):
         lease = granted()
         lease.answered(lease.ask(103), Renewal(2))
         self.assertEqual(lease.until, 110, "103 - 2 + 9, however late the answer came")
+
+    def test_a_resumption_renews_nothing_and_its_first_answer_does(self) -> None:
+        lease = granted()
+        lease.answered(lease.ask(103), Renewal(0))
+        lease.grant(Terms(), 108, resumed=True)
+        self.assertEqual(lease.until, 112, "nobody knows whether the Welcome is heard")
+        lease.answered(lease.ask(108), Renewal(1))
+        self.assertEqual(lease.until, 116)
+        lease.grant(Terms(), 110, resumed=False)
+        self.assertEqual(lease.until, 119, "a new session begins anew")
+
+    def test_only_answers_count_as_heard(self) -> None:
+        self.assertIsNone(Lease().unheard(100))
+        lease = granted()
+        sequence = lease.ask(103)
+        lease.ask(106)
+        self.assertEqual(lease.unheard(106), 6)
+        lease.answered(sequence, Renewal(0))
+        self.assertEqual(lease.unheard(107), 4, "from before it was asked")
+        lease.grant(Terms(), 108, resumed=True)
+        self.assertEqual(lease.unheard(109), 6, "a Welcome is no answer")
 
     def test_an_answer_from_before_a_freeze_extends_nothing(self) -> None:
         lease = granted()

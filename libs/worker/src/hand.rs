@@ -80,7 +80,7 @@ impl Hand {
         now: Moment,
     ) -> Vec<Action> {
         self.processed = 0;
-        self.lease.grant(terms, asked);
+        self.lease.grant(terms, asked, resumed);
         let mut actions = Vec::new();
         if !resumed {
             self.stop_all(&StopCause::SessionGone, now, &mut actions);
@@ -219,7 +219,12 @@ impl Hand {
     /// The next heartbeat, and the completions that have waited for an acknowledgement since the last one.
     pub(crate) fn heartbeat(&mut self, now: Moment) -> (v1::Heartbeat, Vec<Action>) {
         let sequence = self.lease.ask(now);
-        let heartbeat = v1::Heartbeat { sequence, processed: self.processed, in_hand: self.in_hand() };
+        let heartbeat = v1::Heartbeat {
+            sequence,
+            processed: self.processed,
+            in_hand: self.in_hand(),
+            unheard: self.unheard(now),
+        };
         let interval = self.lease.terms.heartbeat_interval;
         let mut again = Vec::new();
         for entry in self.runs.values_mut() {
@@ -231,6 +236,11 @@ impl Hand {
             }
         }
         (heartbeat, again)
+    }
+
+    /// How long ago what was answered last was asked, for Hello and heartbeats.
+    pub(crate) fn unheard(&self, now: Moment) -> Option<prost_types::Duration> {
+        self.lease.unheard(now).map(rpc::convert::time::duration)
     }
 
     /// Every run in hand, for Hello and heartbeats.

@@ -156,7 +156,7 @@ impl Keeper {
     fn linked(&mut self, event: Event, now: Moment) {
         match event {
             Event::Due => {
-                let hello = self.hello();
+                let hello = self.hello(now);
                 self.link.connect(hello);
             }
             Event::Up(welcome, asked) => self.welcomed(welcome, asked, now),
@@ -168,7 +168,7 @@ impl Keeper {
         }
     }
 
-    fn hello(&self) -> v1::Hello {
+    fn hello(&self, now: Moment) -> v1::Hello {
         v1::Hello {
             name: self.identity.name.clone(),
             queues: self.identity.queues.clone(),
@@ -177,6 +177,7 @@ impl Keeper {
             version: self.identity.version.clone(),
             session_id: self.session_id.clone(),
             in_hand: self.hand.in_hand(),
+            unheard: self.hand.unheard(now),
         }
     }
 
@@ -295,8 +296,8 @@ impl Keeper {
             job.id = %attempt.run.job_id,
             run.scheduled_for = %attempt.run.scheduled_for,
             run.attempt = attempt.number,
-            "Run asked to stop: {cause}"
             run.token = %attempt.token,
+            "Run asked to stop: {cause}"
         );
         self.going.stop(attempt);
     }

@@ -137,17 +137,24 @@ pub(crate) struct Lease {
     /// Whom to ask on this connection, and since when they are known.
     peers: Option<(Vec<Peer>, Moment)>,
     asked_all: Option<Moment>,
+    /// From before the question that was answered last.
+    heard: Option<Moment>,
     sequence: i64,
     asked: VecDeque<(i64, Moment)>,
 }
 
 impl Lease {
-    /// A connection was welcomed; `asked` is from before the Hello was sent. The dispatcher has written the
-    /// session's row after that; the first heartbeat's answer corrects the deadline by the age of its own row.
-    pub(crate) fn grant(&mut self, terms: Terms, asked: Moment) {
+    /// A connection was welcomed; `asked` is from before the Hello was sent. A new session's row was written after
+    /// that; the first heartbeat's answer corrects the deadline by the age of the dispatcher's own row. A resumed
+    /// session goes on as it was: the dispatcher counts from what this worker said that it had heard, not from the
+    /// Hello, because it can't know whether its Welcome arrives.
+    pub(crate) fn grant(&mut self, terms: Terms, asked: Moment, resumed: bool) {
         self.terms = terms;
-        self.renewed_until = Some(asked + terms.self_deadline);
-        self.vouched_until = None;
+        if !resumed || self.renewed_until.is_none() {
+            self.renewed_until = Some(asked + terms.self_deadline);
+            self.vouched_until = None;
+            self.heard = Some(asked);
+        }
         self.sequence = 0;
         self.asked.clear();
         self.disconnected();
@@ -176,6 +183,7 @@ impl Lease {
         let Some(index) = self.asked.iter().position(|(asked, _)| *asked == sequence) else { return };
         let (_, asked) = self.asked[index];
         self.asked.drain(..=index);
+        self.heard = self.heard.max(Some(asked));
         if let Some(age) = renewal.age {
             self.renewed_until = Some(asked.before(age) + self.terms.self_deadline);
         }
@@ -202,6 +210,7 @@ impl Lease {
         }
         let until = asked + self.terms.self_deadline;
         self.vouched_until = self.vouched_until.max(Some(until));
+        self.heard = self.heard.max(Some(asked));
         true
     }
 
@@ -213,6 +222,11 @@ impl Lease {
     /// Its end.
     pub(crate) fn until(&self) -> Option<Moment> {
         self.renewed_until.max(self.vouched_until)
+    }
+
+    /// How long ago the question was asked that was answered last; none before the first Welcome.
+    pub(crate) fn unheard(&self, now: Moment) -> Option<Duration> {
+        self.heard.map(|heard| now.since(heard))
     }
 
     /// How long the oldest question has waited for its answer.
@@ -242,7 +256,7 @@ mod tests {
 
     fn granted() -> Lease {
         let mut lease = Lease::default();
-        lease.grant(Terms::default(), Moment::at(100));
+        lease.grant(Terms::default(), Moment::at(100), true);
         lease
     }
 
@@ -300,6 +314,38 @@ mod tests {
         assert_eq!(lease.silence(Moment::at(107)), seconds(4));
         lease.answered(first, aged(0));
         assert_eq!(lease.silence(Moment::at(107)), seconds(1));
+    }
+
+    #[test]
+    fn a_resumption_renews_nothing_and_its_first_answer_does() {
+        let mut lease = granted();
+        let sequence = lease.ask(Moment::at(103));
+        lease.answered(sequence, aged(0));
+        lease.disconnected();
+        lease.grant(Terms::default(), Moment::at(108), true);
+        assert_eq!(lease.until(), Some(Moment::at(112)), "nobody knows whether the Welcome is heard");
+        let sequence = lease.ask(Moment::at(108));
+        lease.answered(sequence, aged(1));
+        assert_eq!(lease.until(), Some(Moment::at(116)));
+        lease.grant(Terms::default(), Moment::at(110), false);
+        assert_eq!(lease.until(), Some(Moment::at(119)), "a new session begins anew");
+    }
+
+    #[test]
+    fn only_answers_count_as_heard() {
+        let mut lease = Lease::default();
+        assert_eq!(lease.unheard(Moment::at(100)), None);
+        lease.grant(Terms::default(), Moment::at(100), true);
+        let sequence = lease.ask(Moment::at(103));
+        lease.ask(Moment::at(106));
+        assert_eq!(lease.unheard(Moment::at(106)), Some(seconds(6)));
+        lease.answered(sequence, aged(0));
+        assert_eq!(lease.unheard(Moment::at(107)), Some(seconds(4)), "from before it was asked");
+        lease.grant(Terms::default(), Moment::at(108), true);
+        assert_eq!(lease.unheard(Moment::at(109)), Some(seconds(6)), "a Welcome is no answer");
+        let mut without = without_its_database();
+        assert!(without.vouched(Moment::at(105), &[Answer::Without], Moment::at(106)));
+        assert_eq!(without.unheard(Moment::at(107)), Some(seconds(2)));
     }
 
     /// Renewed at 101 for the last time, so valid until 110; asked at 104 by a list from 102.

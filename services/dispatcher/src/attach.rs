@@ -11,7 +11,7 @@ use model::validate::FieldError;
 use rpc::convert::run::{AttemptRef, read_ref};
 use rpc::v1::{Hello, RunRef};
 use std::collections::HashSet;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use store::run_lease::assignment;
 use store::worker_session::{self, Resumed, Worker};
 use store::{StoreError, api_token};
@@ -25,6 +25,10 @@ const QUEUE_CHARS_MAX: usize = 63;
 const SLOTS_MAX: i32 = 10_000;
 /// How often a session is resumed without a heartbeat since. By then its worker, if it hears nothing, has stopped its runs.
 const UNHEARD_MAX: i32 = 2;
+/// What a resumed worker gets on top of a heartbeat's interval to show that it hears.
+const PROOF_SLACK: Duration = Duration::from_secs(1);
+/// Silences longer than this are all alike: longer than any lease.
+const UNHEARD_LONGEST: Duration = Duration::from_secs(3_600);
 
 /// Whose runs the bearer of a request's token may take; none is every tenant's.
 ///
@@ -68,7 +72,7 @@ pub async fn attach(
     hello: Hello,
     link: Link,
 ) -> Result<Connected, Status> {
-    let in_hand = in_hand(&hello.in_hand);
+    let (in_hand, unheard) = (in_hand(&hello.in_hand), hello.unheard);
     let earlier: Option<SessionId> = hello.session_id.parse().ok();
     let worker = worker_of(hello, tenant).map_err(rpc::status::invalid)?;
     if shared.draining() {
@@ -100,9 +104,14 @@ pub async fn attach(
         slots: usize::try_from(worker.slots).unwrap_or(0),
         link,
     };
+    let now = Instant::now();
+    let heard = known_to_hear(unheard, now);
+    // Long enough to hear the Welcome and to say so.
+    let proof = shared.terms.heartbeat + PROOF_SLACK;
+    let at_least = now.checked_sub(shared.terms.lease.saturating_sub(proof)).unwrap_or(now);
     let redelivered = {
         let mut roster = shared.roster();
-        roster.attach(session, attached, Instant::now());
+        roster.attach(session, attached, heard.max(at_least));
         roster.adopt(&leases, &in_hand)
     };
     shared.metrics.redelivered(redelivered);
@@ -128,6 +137,14 @@ async fn open(
     let session = SessionId::random();
     worker_session::insert(&shared.store, session, shared.id, worker).await?;
     Ok(Some((Connected { session, connection: 1 }, false)))
+}
+
+/// The moment as of which a worker is sure to hear what dispatchers say, by the silence that it names. Its lease counts
+/// from then. One that names none is believed to hear.
+pub fn known_to_hear(unheard: Option<impl TryInto<Duration>>, now: Instant) -> Instant {
+    let silence: Duration = unheard.and_then(|unheard| unheard.try_into().ok()).unwrap_or_default();
+    // Longer than this process has a clock for: as long as that.
+    now.checked_sub(silence).unwrap_or_else(|| now.checked_sub(UNHEARD_LONGEST).unwrap_or(now))
 }
 
 /// The runs that a worker says it has; what names no attempt is not a run of ours.
@@ -178,6 +195,16 @@ mod tests {
         let errors = worker_of(hello, None).expect_err("three fields are wrong");
         let fields: Vec<&str> = errors.iter().map(|error| error.field.as_str()).collect();
         assert_eq!(fields, ["name", "queues[0]", "slots"]);
+    }
+
+    #[test]
+    fn a_worker_is_sure_to_hear_as_of_the_silence_that_it_names() {
+        let now = Instant::now() + Duration::from_secs(10_000);
+        let as_of = |seconds| known_to_hear(Some(prost_types::Duration { seconds, nanos: 0 }), now);
+        assert_eq!(as_of(7), now - Duration::from_secs(7));
+        assert_eq!(known_to_hear(None::<Duration>, now), now);
+        assert_eq!(as_of(-7), now, "nonsense is no silence");
+        assert!(as_of(i64::MAX) <= now - UNHEARD_LONGEST);
     }
 
     #[test]

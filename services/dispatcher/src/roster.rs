@@ -150,8 +150,8 @@ pub struct Roster {
 }
 
 impl Roster {
-    /// A connection of a session was welcomed. Runs are [`adopt`](Self::adopt)ed next.
-    pub fn attach(&mut self, id: SessionId, new: Attached, now: Instant) {
+    /// A connection of a session was welcomed; its lease counts from `heard`. Runs are [`adopt`](Self::adopt)ed next.
+    pub fn attach(&mut self, id: SessionId, new: Attached, heard: Instant) {
         let Attached { connection, tenant, queues, slots, link } = new;
         let session = Session {
             connection,
@@ -159,7 +159,7 @@ impl Roster {
             queues,
             slots,
             link: Some(link),
-            heard: now,
+            heard,
             draining: false,
             numbered: 0,
             held: BTreeMap::new(),
@@ -240,11 +240,11 @@ impl Roster {
         self.sessions.len()
     }
 
-    /// A heartbeat came. A run that the worker has and we don't know of, twice in a row, is cancelled: once may be a
-    /// completion whose acknowledgement is under way.
-    pub fn heard(&mut self, id: SessionId, connection: i32, said: Said, now: Instant) -> Heard {
+    /// A heartbeat came, whose worker was sure to hear us as of `heard`. A run that the worker has and we don't know of,
+    /// twice in a row, is cancelled: once may be a completion whose acknowledgement is under way.
+    pub fn heard(&mut self, id: SessionId, connection: i32, said: Said, heard: Instant) -> Heard {
         let Some(session) = self.current(id, connection) else { return Heard::Superseded };
-        session.heard = now;
+        session.heard = session.heard.max(heard);
         let known = |attempt: &AttemptRef| {
             session.held.get(&attempt.key).is_some_and(|held| held.attempt == *attempt)
         };
@@ -266,7 +266,7 @@ impl Roster {
         self.sessions.values_mut().for_each(|session| session.heard = now);
     }
 
-    /// Sessions of `own` that were not heard of for `lease`.
+    /// Sessions of `own` that were silent, or heard nothing, for `lease`.
     pub fn silent(&self, own: DispatcherId, lease: Duration, now: Instant) -> Vec<Seen> {
         let silent = |session: &&Session| now.saturating_duration_since(session.heard) >= lease;
         let seen = |(id, session): (&SessionId, &Session)| Seen {

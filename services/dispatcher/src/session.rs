@@ -158,7 +158,8 @@ impl Connection {
         let Connected { session, connection } = self.connected;
         let said = Said { processed: heartbeat.processed, in_hand: attach::in_hand(&heartbeat.in_hand) };
         let now = Instant::now();
-        let heard = self.shared.roster().heard(session, connection, said, now);
+        let as_of = attach::known_to_hear(heartbeat.unheard, now);
+        let heard = self.shared.roster().heard(session, connection, said, as_of);
         if heard == Heard::Superseded {
             return ControlFlow::Break(());
         }

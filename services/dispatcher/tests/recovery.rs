@@ -2,10 +2,12 @@
 
 mod support;
 
+use rpc::v1;
 use rpc::v1::completed::Outcome;
 use rpc::v1::completion_ack::Answer;
 use rpc::v1::{from_worker, to_worker};
-use support::{Cell, a_cancel, an_assignment, attempt};
+use stack::wait::wait_for;
+use support::{Cell, Worker, a_cancel, an_assignment, attempt};
 
 #[tokio::test]
 async fn a_dead_workers_run_is_handed_on_with_a_higher_token_and_the_old_report_is_stale() {
@@ -76,6 +78,81 @@ async fn an_assignment_that_a_living_worker_never_got_is_sent_again_and_then_giv
     assert_eq!((attempt(&next).0.key, attempt(&next).0.attempt), (first.key, 2));
     let undelivered = "SELECT count(*) FROM run_lease WHERE undelivered = 1 AND failed = 0 AND lost = 0";
     assert_eq!(cell.count(undelivered).await, 1);
+}
+
+/// Says of an assignment, twice, that it never came; what comes instead, if the run goes on.
+async fn deny(worker: &mut Worker, assignment: &v1::Assignment) -> v1::Assignment {
+    let denied = (assignment.number, [].as_slice());
+    let again = worker.beat_until(denied, "the same attempt again", an_assignment).await;
+    assert_eq!(again.run, assignment.run, "to the same session first");
+    worker.beat_until((again.number, &[]), "the next attempt", an_assignment).await
+}
+
+#[tokio::test]
+async fn three_deliveries_that_never_started_spend_no_attempt() {
+    let cell = Cell::create().await;
+    let dispatcher = cell.dispatcher("one").await;
+    let (mut worker, _) = dispatcher.worker(&cell, 1).await;
+    let key = cell.due(cell.job(60_000).await, 1).await;
+    let mut assignment = worker.assignment().await;
+    for _ in 0..3 {
+        assignment = deny(&mut worker, &assignment).await;
+    }
+    let spent = "SELECT count(*) FROM run_lease WHERE undelivered = 3 AND failed = 0 AND lost = 0";
+    assert_eq!(cell.count(spent).await, 1);
+    // Two may fail: this is the first.
+    let (fourth, run) = attempt(&assignment);
+    worker.complete(&run, Outcome::Failed).await;
+    assert_eq!(worker.answer().await, Answer::Recorded);
+    let (fifth, run) = attempt(&worker.assignment().await);
+    assert_eq!((fourth.attempt, fifth.attempt), (4, 5));
+    worker.complete(&run, Outcome::Succeeded).await;
+    cell.until_state(key, "SUCCEEDED").await;
+}
+
+#[tokio::test]
+async fn the_tenth_delivery_that_never_arrives_ends_the_run() {
+    let cell = Cell::create().await;
+    let dispatcher = cell.dispatcher("one").await;
+    let (mut worker, _) = dispatcher.worker(&cell, 1).await;
+    let key = cell.due(cell.job(60_000).await, 1).await;
+    let mut assignment = worker.assignment().await;
+    for _ in 1..10 {
+        assignment = deny(&mut worker, &assignment).await;
+    }
+    let again = worker.beat_until((assignment.number, &[]), "the tenth attempt again", an_assignment).await;
+    wait_for(support::LIMIT, "the end", async || {
+        let (_, before) = worker.heartbeat(again.number, &[]).await;
+        assert!(before.into_iter().find_map(an_assignment).is_none(), "ten times is enough");
+        (cell.state(key).await == "FAILED").then_some(())
+    })
+    .await;
+    assert_eq!(cell.end(key).await, "FAILED(UNDELIVERABLE)");
+}
+
+/// The network lets through what it says, and nothing to it.
+#[tokio::test]
+async fn a_worker_that_speaks_and_does_not_hear_is_missed_like_a_silent_one() {
+    let cell = Cell::create().await;
+    let dispatcher = cell.dispatcher("one").await;
+    let (mut deaf, _) = dispatcher.worker(&cell, 1).await;
+    cell.due(cell.job(60_000).await, 1).await;
+    let (first, run) = attempt(&deaf.assignment().await);
+    let cut = std::time::Instant::now();
+    let mut sequence = 1_000;
+    let (mut living, _) = dispatcher.worker(&cell, 1).await;
+    let handed_on = wait_for(support::LIMIT, "the run of the deaf worker", async || {
+        sequence += 1;
+        let unheard = Some(rpc::convert::time::duration(cut.elapsed()));
+        let in_hand = vec![run.clone()];
+        let heartbeat = v1::Heartbeat { sequence, processed: 1, in_hand, unheard };
+        deaf.say_to_nobody(from_worker::Message::Heartbeat(heartbeat)).await;
+        let (_, before) = living.heartbeat(0, &[]).await;
+        before.into_iter().find_map(an_assignment)
+    })
+    .await;
+    assert_eq!(attempt(&handed_on).0.attempt, first.attempt + 1);
+    assert!(cut.elapsed() >= support::LEASE, "not before its lease has ended");
 }
 
 #[tokio::test]

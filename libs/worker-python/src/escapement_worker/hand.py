@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from google.protobuf import duration_pb2
+
 from escapement_worker._proto import worker_pb2
 from escapement_worker.assignment import Assignment, Attempt, RunKey
 from escapement_worker.lease import Lease, Question, Renewal, Terms
@@ -97,7 +99,7 @@ class Hand:
     def welcomed(self, terms: Terms, asked: float, resumed: bool, now: float) -> list[Action]:
         """A connection was welcomed; `asked` is from before its Hello. What the last may have lost is said again."""
         self._processed = 0
-        self.lease.grant(terms, asked)
+        self.lease.grant(terms, asked, resumed)
         actions: list[Action] = []
         for attempt, entry in self._entries():
             if isinstance(entry, _Running):
@@ -182,7 +184,10 @@ class Hand:
     def heartbeat(self, now: float) -> tuple[worker_pb2.Heartbeat, list[Action]]:
         """The next heartbeat, and the completions that have waited for an acknowledgement since the last one."""
         heartbeat = worker_pb2.Heartbeat(
-            sequence=self.lease.ask(now), processed=self._processed, in_hand=self.in_hand()
+            sequence=self.lease.ask(now),
+            processed=self._processed,
+            in_hand=self.in_hand(),
+            unheard=self.unheard(now),
         )
         again: list[Action] = []
         for _, entry in self._entries():
@@ -190,6 +195,13 @@ class Hand:
                 entry.sent = now
                 again.append(Completed(entry.message))
         return heartbeat, again
+
+    def unheard(self, now: float) -> duration_pb2.Duration | None:
+        """How long ago what was answered last was asked, for Hello and heartbeats."""
+        unheard = self.lease.unheard(now)
+        if unheard is None:
+            return None
+        return duration_pb2.Duration(seconds=int(unheard), nanos=int(unheard % 1 * 1e9))
 
     def in_hand(self) -> list[worker_pb2.RunRef]:
         """Every run in hand, for Hello and heartbeats."""

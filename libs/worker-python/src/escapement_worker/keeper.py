@@ -243,7 +243,7 @@ class Keeper:
         if self._link.is_late(now):
             self._give_up_link(f"no Welcome within {CONNECT_LIMIT:g} s", now)
         if self._link.is_due(now):
-            self._link.connect(self._hello(), now)
+            self._link.connect(self._hello(now), now)
         if self._link.is_up() and self._heartbeat_at <= now:
             self._heartbeat(now)
         if self._show_at <= now:
@@ -262,7 +262,7 @@ class Keeper:
         for live in self._workforce.live():
             self._send(worker_pb2.FromWorker(live=live), now)
 
-    def _hello(self) -> worker_pb2.Hello:
+    def _hello(self, now: float) -> worker_pb2.Hello:
         return worker_pb2.Hello(
             name=self._identity.name,
             queues=self._identity.queues,
@@ -271,6 +271,7 @@ class Keeper:
             version=self._identity.version,
             session_id=self._session_id,
             in_hand=self._hand.in_hand(),
+            unheard=self._hand.unheard(now),
         )
 
     def _heartbeat(self, now: float) -> None:

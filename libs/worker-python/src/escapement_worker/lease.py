@@ -103,18 +103,22 @@ class Lease:
         self._vouched_until: float | None = None
         self._peers: tuple[tuple[Peer, ...], float] | None = None
         self._asked_all: float | None = None
+        self._heard: float | None = None
         self._sequence = 0
         self._asked: deque[tuple[int, float]] = deque(maxlen=_ASKED_MAX)
 
-    def grant(self, terms: Terms, asked: float) -> None:
+    def grant(self, terms: Terms, asked: float, resumed: bool) -> None:
         """A connection was welcomed; `asked` is from before the Hello was sent.
 
-        The dispatcher has written the session's row after that; the first heartbeat's answer corrects the deadline
-        by the age of the dispatcher's own row.
+        A new session's row was written after that; the first heartbeat's answer corrects the deadline by the age of
+        the dispatcher's own row. A resumed session goes on as it was: the dispatcher counts from what this worker
+        said that it had heard, not from the Hello, because it can't know whether its Welcome arrives.
         """
         self.terms = terms
-        self._renewed_until = asked + terms.self_deadline
-        self._vouched_until = None
+        if not resumed or self._renewed_until is None:
+            self._renewed_until = asked + terms.self_deadline
+            self._vouched_until = None
+            self._heard = asked
         self._sequence = 0
         self._asked.clear()
         self.disconnected()
@@ -141,6 +145,7 @@ class Lease:
             return
         while self._asked and self._asked[0][0] <= sequence:
             self._asked.popleft()
+        self._has_heard(asked)
         if renewal.age is not None:
             self._renewed_until = asked - renewal.age + self.terms.self_deadline
         self._peers = (renewal.peers, asked - renewal.list_age) if renewal.peers else None
@@ -164,7 +169,15 @@ class Lease:
             return False
         until = asked + self.terms.self_deadline
         self._vouched_until = max(until, until if self._vouched_until is None else self._vouched_until)
+        self._has_heard(asked)
         return True
+
+    def unheard(self, now: float) -> float | None:
+        """How long ago the question was asked that was answered last; none before the first Welcome."""
+        return None if self._heard is None else now - self._heard
+
+    def _has_heard(self, asked: float) -> None:
+        self._heard = asked if self._heard is None else max(self._heard, asked)
 
     @property
     def until(self) -> float | None:

@@ -123,3 +123,27 @@ fn a_connection_that_takes_no_more_is_closed() {
     link.send(message::drain());
     assert!(link.closed.is_cancelled());
 }
+
+#[test]
+fn a_worker_that_speaks_and_does_not_hear_is_missed_like_a_silent_one() {
+    let (mut roster, start) = (Roster::default(), Instant::now());
+    let (deaf, sound) = (SessionId::random(), SessionId::random());
+    let (own, lease, second) = (DispatcherId::random(), Duration::from_secs(15), Duration::from_secs(1));
+    let (one, _keep) = attached(1, 1);
+    let (other, _keep_too) = attached(1, 1);
+    roster.attach(deaf, one, start);
+    roster.attach(sound, other, start);
+    for time in (3..=15).step_by(3) {
+        roster.heard(deaf, 1, said(0, &[]), start);
+        roster.heard(sound, 1, said(0, &[]), start + (time - 3) * second);
+    }
+    let silent = |roster: &Roster, at: u32| -> Vec<SessionId> {
+        roster.silent(own, lease, start + at * second).iter().map(|seen| seen.session).collect()
+    };
+    assert_eq!(silent(&roster, 14), []);
+    assert_eq!(silent(&roster, 15), [deaf]);
+    // We stood still: both may have been heard and not been answered.
+    roster.grant_all(start + 15 * second);
+    roster.heard(deaf, 1, said(0, &[]), start);
+    assert_eq!(silent(&roster, 16), [], "an older word takes nothing back");
+}

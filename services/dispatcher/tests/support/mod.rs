@@ -291,6 +291,11 @@ impl Worker {
         self.outbound.send(FromWorker { message: Some(message) }).await.expect("connected");
     }
 
+    /// The same on a connection that the dispatcher may end.
+    pub async fn say_to_nobody(&self, message: from_worker::Message) {
+        let _ = self.outbound.send(FromWorker { message: Some(message) }).await;
+    }
+
     /// The next message; none when the connection has ended.
     pub async fn next(&mut self) -> Option<to_worker::Message> {
         if let Some(message) = self.heard.pop_front() {
@@ -330,7 +335,8 @@ impl Worker {
     ) -> (Duration, Vec<to_worker::Message>) {
         self.sequence += 1;
         let sequence = self.sequence;
-        let heartbeat = v1::Heartbeat { sequence, processed, in_hand: in_hand.to_vec() };
+        let heartbeat =
+            v1::Heartbeat { sequence, processed, in_hand: in_hand.to_vec(), ..v1::Heartbeat::default() };
         self.say(from_worker::Message::Heartbeat(heartbeat)).await;
         let mut before = Vec::new();
         loop {

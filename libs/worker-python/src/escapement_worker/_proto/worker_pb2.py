@@ -27,7 +27,7 @@ from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%escapement_worker/_proto/worker.proto\x12\x11\x65scapement_worker\x1a\"escapement_worker/_proto/job.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x11\n\x0fStandingRequest\"b\n\x10StandingResponse\x12#\n\rdispatcher_id\x18\x01 \x01(\tR\x0c\x64ispatcherId\x12)\n\x10without_database\x18\x02 \x01(\x08R\x0fwithoutDatabase\"\x99\x03\n\nFromWorker\x12\x30\n\x05hello\x18\x01 \x01(\x0b\x32\x18.escapement_worker.HelloH\x00R\x05hello\x12<\n\theartbeat\x18\x02 \x01(\x0b\x32\x1c.escapement_worker.HeartbeatH\x00R\theartbeat\x12\x39\n\x08\x61\x63\x63\x65pted\x18\x03 \x01(\x0b\x32\x1b.escapement_worker.AcceptedH\x00R\x08\x61\x63\x63\x65pted\x12<\n\tcompleted\x18\x04 \x01(\x0b\x32\x1c.escapement_worker.CompletedH\x00R\tcompleted\x12\x30\n\x05\x64rain\x18\x05 \x01(\x0b\x32\x18.escapement_worker.DrainH\x00R\x05\x64rain\x12\x36\n\x07goodbye\x18\x06 \x01(\x0b\x32\x1a.escapement_worker.GoodbyeH\x00R\x07goodbye\x12-\n\x04live\x18\x07 \x01(\x0b\x32\x17.escapement_worker.LiveH\x00R\x04liveB\t\n\x07message\"\x88\x03\n\x08ToWorker\x12\x36\n\x07welcome\x18\x01 \x01(\x0b\x32\x1a.escapement_worker.WelcomeH\x00R\x07welcome\x12?\n\nassignment\x18\x02 \x01(\x0b\x32\x1d.escapement_worker.AssignmentH\x00R\nassignment\x12I\n\x0e\x63ompletion_ack\x18\x03 \x01(\x0b\x32 .escapement_worker.CompletionAckH\x00R\rcompletionAck\x12\x33\n\x06\x63\x61ncel\x18\x04 \x01(\x0b\x32\x19.escapement_worker.CancelH\x00R\x06\x63\x61ncel\x12\x46\n\rheartbeat_ack\x18\x05 \x01(\x0b\x32\x1f.escapement_worker.HeartbeatAckH\x00R\x0cheartbeatAck\x12\x30\n\x05\x64rain\x18\x06 \x01(\x0b\x32\x18.escapement_worker.DrainH\x00R\x05\x64rainB\t\n\x07message\"\xaf\x02\n\x05Hello\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n\x06queues\x18\x02 \x03(\tR\x06queues\x12\x14\n\x05slots\x18\x03 \x01(\x05R\x05slots\x12<\n\x06labels\x18\x04 \x03(\x0b\x32$.escapement_worker.Hello.LabelsEntryR\x06labels\x12\x18\n\x07version\x18\x05 \x01(\tR\x07version\x12\x1d\n\nsession_id\x18\x06 \x01(\tR\tsessionId\x12\x32\n\x07in_hand\x18\x07 \x03(\x0b\x32\x19.escapement_worker.RunRefR\x06inHand\x1a\x39\n\x0bLabelsEntry\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n\x05value\x18\x02 \x01(\tR\x05value:\x02\x38\x01\"\xd7\x02\n\x07Welcome\x12\x1d\n\nsession_id\x18\x01 \x01(\tR\tsessionId\x12\x1e\n\nconnection\x18\x02 \x01(\x05R\nconnection\x12\x18\n\x07resumed\x18\x03 \x01(\x08R\x07resumed\x12/\n\x05lease\x18\x04 \x01(\x0b\x32\x19.google.protobuf.DurationR\x05lease\x12H\n\x12heartbeat_interval\x18\x05 \x01(\x0b\x32\x19.google.protobuf.DurationR\x11heartbeatInterval\x12>\n\rself_deadline\x18\x06 \x01(\x0b\x32\x19.google.protobuf.DurationR\x0cselfDeadline\x12\x38\n\nkill_grace\x18\x07 \x01(\x0b\x32\x19.google.protobuf.DurationR\tkillGrace\"\x90\x01\n\x06RunRef\x12\x15\n\x06job_id\x18\x01 \x01(\tR\x05jobId\x12?\n\rscheduled_for\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\x0cscheduledFor\x12\x18\n\x07\x61ttempt\x18\x03 \x01(\x05R\x07\x61ttempt\x12\x14\n\x05token\x18\x04 \x01(\tR\x05token\"y\n\tHeartbeat\x12\x1a\n\x08sequence\x18\x01 \x01(\x03R\x08sequence\x12\x1c\n\tprocessed\x18\x02 \x01(\x03R\tprocessed\x12\x32\n\x07in_hand\x18\x03 \x03(\x0b\x32\x19.escapement_worker.RunRefR\x06inHand\"\x8b\x02\n\x0cHeartbeatAck\x12\x1a\n\x08sequence\x18\x01 \x01(\x03R\x08sequence\x12:\n\x0brenewal_age\x18\x02 \x01(\x0b\x32\x19.google.protobuf.DurationR\nrenewalAge\x12)\n\x10without_database\x18\x03 \x01(\x08R\x0fwithoutDatabase\x12\x42\n\x0b\x64ispatchers\x18\x04 \x03(\x0b\x32 .escapement_worker.DispatcherRefR\x0b\x64ispatchers\x12\x34\n\x08list_age\x18\x05 \x01(\x0b\x32\x19.google.protobuf.DurationR\x07listAge\"9\n\rDispatcherRef\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n\x07\x61\x64\x64ress\x18\x02 \x01(\tR\x07\x61\x64\x64ress\"\xea\x02\n\nAssignment\x12\x16\n\x06number\x18\x01 \x01(\x03R\x06number\x12+\n\x03run\x18\x02 \x01(\x0b\x32\x19.escapement_worker.RunRefR\x03run\x12\x19\n\x08job_name\x18\x03 \x01(\tR\x07jobName\x12\x16\n\x06origin\x18\x04 \x01(\tR\x06origin\x12\'\n\x0fidempotency_key\x18\x05 \x01(\tR\x0eidempotencyKey\x12\x1b\n\tguard_key\x18\x06 \x01(\tR\x08guardKey\x12:\n\x0bmax_runtime\x18\x07 \x01(\x0b\x32\x19.google.protobuf.DurationR\nmaxRuntime\x12 \n\x0btraceparent\x18\x08 \x01(\tR\x0btraceparent\x12*\n\x04work\x18\t \x01(\x0b\x32\x16.escapement_worker.RunR\x04work\x12\x14\n\x05queue\x18\n \x01(\tR\x05queue\"7\n\x08\x41\x63\x63\x65pted\x12+\n\x03run\x18\x01 \x01(\x0b\x32\x19.escapement_worker.RunRefR\x03run\"\xa1\x01\n\x04Live\x12+\n\x03run\x18\x01 \x01(\x0b\x32\x19.escapement_worker.RunRefR\x03run\x12\x16\n\x06offset\x18\x02 \x01(\x03R\x06offset\x12\x12\n\x04tail\x18\x03 \x01(\x0cR\x04tail\x12\x1f\n\x08\x66raction\x18\x04 \x01(\x01H\x00R\x08\x66raction\x88\x01\x01\x12\x12\n\x04note\x18\x05 \x01(\tR\x04noteB\x0b\n\t_fraction\"\xfc\x02\n\tCompleted\x12+\n\x03run\x18\x01 \x01(\x0b\x32\x19.escapement_worker.RunRefR\x03run\x12>\n\x07outcome\x18\x02 \x01(\x0e\x32$.escapement_worker.Completed.OutcomeR\x07outcome\x12$\n\x0b\x65xit_status\x18\x03 \x01(\x05H\x00R\nexitStatus\x88\x01\x01\x12\x16\n\x06output\x18\x04 \x01(\x0cR\x06output\x12)\n\x10output_truncated\x18\x05 \x01(\x08R\x0foutputTruncated\x12\x14\n\x05\x65rror\x18\x06 \x01(\tR\x05\x65rror\"s\n\x07Outcome\x12\x0f\n\x0bUNSPECIFIED\x10\x00\x12\r\n\tSUCCEEDED\x10\x01\x12\n\n\x06\x46\x41ILED\x10\x02\x12\x0f\n\x0bNOT_STARTED\x10\x03\x12\r\n\tTIMED_OUT\x10\x04\x12\r\n\tCANCELLED\x10\x05\x12\r\n\tABANDONED\x10\x06\x42\x0e\n\x0c_exit_status\"\xb1\x01\n\rCompletionAck\x12+\n\x03run\x18\x01 \x01(\x0b\x32\x19.escapement_worker.RunRefR\x03run\x12?\n\x06\x61nswer\x18\x02 \x01(\x0e\x32\'.escapement_worker.CompletionAck.AnswerR\x06\x61nswer\"2\n\x06\x41nswer\x12\x0f\n\x0bUNSPECIFIED\x10\x00\x12\x0c\n\x08RECORDED\x10\x01\x12\t\n\x05STALE\x10\x02\"M\n\x06\x43\x61ncel\x12+\n\x03run\x18\x01 \x01(\x0b\x32\x19.escapement_worker.RunRefR\x03run\x12\x16\n\x06reason\x18\x02 \x01(\tR\x06reason\"\x07\n\x05\x44rain\"\t\n\x07Goodbyeb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%escapement_worker/_proto/worker.proto\x12\x11\x65scapement_worker\x1a\"escapement_worker/_proto/job.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x11\n\x0fStandingRequest\"b\n\x10StandingResponse\x12#\n\rdispatcher_id\x18\x01 \x01(\tR\x0c\x64ispatcherId\x12)\n\x10without_database\x18\x02 \x01(\x08R\x0fwithoutDatabase\"\x99\x03\n\nFromWorker\x12\x30\n\x05hello\x18\x01 \x01(\x0b\x32\x18.escapement_worker.HelloH\x00R\x05hello\x12<\n\theartbeat\x18\x02 \x01(\x0b\x32\x1c.escapement_worker.HeartbeatH\x00R\theartbeat\x12\x39\n\x08\x61\x63\x63\x65pted\x18\x03 \x01(\x0b\x32\x1b.escapement_worker.AcceptedH\x00R\x08\x61\x63\x63\x65pted\x12<\n\tcompleted\x18\x04 \x01(\x0b\x32\x1c.escapement_worker.CompletedH\x00R\tcompleted\x12\x30\n\x05\x64rain\x18\x05 \x01(\x0b\x32\x18.escapement_worker.DrainH\x00R\x05\x64rain\x12\x36\n\x07goodbye\x18\x06 \x01(\x0b\x32\x1a.escapement_worker.GoodbyeH\x00R\x07goodbye\x12-\n\x04live\x18\x07 \x01(\x0b\x32\x17.escapement_worker.LiveH\x00R\x04liveB\t\n\x07message\"\x88\x03\n\x08ToWorker\x12\x36\n\x07welcome\x18\x01 \x01(\x0b\x32\x1a.escapement_worker.WelcomeH\x00R\x07welcome\x12?\n\nassignment\x18\x02 \x01(\x0b\x32\x1d.escapement_worker.AssignmentH\x00R\nassignment\x12I\n\x0e\x63ompletion_ack\x18\x03 \x01(\x0b\x32 .escapement_worker.CompletionAckH\x00R\rcompletionAck\x12\x33\n\x06\x63\x61ncel\x18\x04 \x01(\x0b\x32\x19.escapement_worker.CancelH\x00R\x06\x63\x61ncel\x12\x46\n\rheartbeat_ack\x18\x05 \x01(\x0b\x32\x1f.escapement_worker.HeartbeatAckH\x00R\x0cheartbeatAck\x12\x30\n\x05\x64rain\x18\x06 \x01(\x0b\x32\x18.escapement_worker.DrainH\x00R\x05\x64rainB\t\n\x07message\"\xe4\x02\n\x05Hello\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n\x06queues\x18\x02 \x03(\tR\x06queues\x12\x14\n\x05slots\x18\x03 \x01(\x05R\x05slots\x12<\n\x06labels\x18\x04 \x03(\x0b\x32$.escapement_worker.Hello.LabelsEntryR\x06labels\x12\x18\n\x07version\x18\x05 \x01(\tR\x07version\x12\x1d\n\nsession_id\x18\x06 \x01(\tR\tsessionId\x12\x32\n\x07in_hand\x18\x07 \x03(\x0b\x32\x19.escapement_worker.RunRefR\x06inHand\x12\x33\n\x07unheard\x18\x08 \x01(\x0b\x32\x19.google.protobuf.DurationR\x07unheard\x1a\x39\n\x0bLabelsEntry\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n\x05value\x18\x02 \x01(\tR\x05value:\x02\x38\x01\"\xd7\x02\n\x07Welcome\x12\x1d\n\nsession_id\x18\x01 \x01(\tR\tsessionId\x12\x1e\n\nconnection\x18\x02 \x01(\x05R\nconnection\x12\x18\n\x07resumed\x18\x03 \x01(\x08R\x07resumed\x12/\n\x05lease\x18\x04 \x01(\x0b\x32\x19.google.protobuf.DurationR\x05lease\x12H\n\x12heartbeat_interval\x18\x05 \x01(\x0b\x32\x19.google.protobuf.DurationR\x11heartbeatInterval\x12>\n\rself_deadline\x18\x06 \x01(\x0b\x32\x19.google.protobuf.DurationR\x0cselfDeadline\x12\x38\n\nkill_grace\x18\x07 \x01(\x0b\x32\x19.google.protobuf.DurationR\tkillGrace\"\x90\x01\n\x06RunRef\x12\x15\n\x06job_id\x18\x01 \x01(\tR\x05jobId\x12?\n\rscheduled_for\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\x0cscheduledFor\x12\x18\n\x07\x61ttempt\x18\x03 \x01(\x05R\x07\x61ttempt\x12\x14\n\x05token\x18\x04 \x01(\tR\x05token\"\xae\x01\n\tHeartbeat\x12\x1a\n\x08sequence\x18\x01 \x01(\x03R\x08sequence\x12\x1c\n\tprocessed\x18\x02 \x01(\x03R\tprocessed\x12\x32\n\x07in_hand\x18\x03 \x03(\x0b\x32\x19.escapement_worker.RunRefR\x06inHand\x12\x33\n\x07unheard\x18\x04 \x01(\x0b\x32\x19.google.protobuf.DurationR\x07unheard\"\x8b\x02\n\x0cHeartbeatAck\x12\x1a\n\x08sequence\x18\x01 \x01(\x03R\x08sequence\x12:\n\x0brenewal_age\x18\x02 \x01(\x0b\x32\x19.google.protobuf.DurationR\nrenewalAge\x12)\n\x10without_database\x18\x03 \x01(\x08R\x0fwithoutDatabase\x12\x42\n\x0b\x64ispatchers\x18\x04 \x03(\x0b\x32 .escapement_worker.DispatcherRefR\x0b\x64ispatchers\x12\x34\n\x08list_age\x18\x05 \x01(\x0b\x32\x19.google.protobuf.DurationR\x07listAge\"9\n\rDispatcherRef\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n\x07\x61\x64\x64ress\x18\x02 \x01(\tR\x07\x61\x64\x64ress\"\xea\x02\n\nAssignment\x12\x16\n\x06number\x18\x01 \x01(\x03R\x06number\x12+\n\x03run\x18\x02 \x01(\x0b\x32\x19.escapement_worker.RunRefR\x03run\x12\x19\n\x08job_name\x18\x03 \x01(\tR\x07jobName\x12\x16\n\x06origin\x18\x04 \x01(\tR\x06origin\x12\'\n\x0fidempotency_key\x18\x05 \x01(\tR\x0eidempotencyKey\x12\x1b\n\tguard_key\x18\x06 \x01(\tR\x08guardKey\x12:\n\x0bmax_runtime\x18\x07 \x01(\x0b\x32\x19.google.protobuf.DurationR\nmaxRuntime\x12 \n\x0btraceparent\x18\x08 \x01(\tR\x0btraceparent\x12*\n\x04work\x18\t \x01(\x0b\x32\x16.escapement_worker.RunR\x04work\x12\x14\n\x05queue\x18\n \x01(\tR\x05queue\"7\n\x08\x41\x63\x63\x65pted\x12+\n\x03run\x18\x01 \x01(\x0b\x32\x19.escapement_worker.RunRefR\x03run\"\xa1\x01\n\x04Live\x12+\n\x03run\x18\x01 \x01(\x0b\x32\x19.escapement_worker.RunRefR\x03run\x12\x16\n\x06offset\x18\x02 \x01(\x03R\x06offset\x12\x12\n\x04tail\x18\x03 \x01(\x0cR\x04tail\x12\x1f\n\x08\x66raction\x18\x04 \x01(\x01H\x00R\x08\x66raction\x88\x01\x01\x12\x12\n\x04note\x18\x05 \x01(\tR\x04noteB\x0b\n\t_fraction\"\xfc\x02\n\tCompleted\x12+\n\x03run\x18\x01 \x01(\x0b\x32\x19.escapement_worker.RunRefR\x03run\x12>\n\x07outcome\x18\x02 \x01(\x0e\x32$.escapement_worker.Completed.OutcomeR\x07outcome\x12$\n\x0b\x65xit_status\x18\x03 \x01(\x05H\x00R\nexitStatus\x88\x01\x01\x12\x16\n\x06output\x18\x04 \x01(\x0cR\x06output\x12)\n\x10output_truncated\x18\x05 \x01(\x08R\x0foutputTruncated\x12\x14\n\x05\x65rror\x18\x06 \x01(\tR\x05\x65rror\"s\n\x07Outcome\x12\x0f\n\x0bUNSPECIFIED\x10\x00\x12\r\n\tSUCCEEDED\x10\x01\x12\n\n\x06\x46\x41ILED\x10\x02\x12\x0f\n\x0bNOT_STARTED\x10\x03\x12\r\n\tTIMED_OUT\x10\x04\x12\r\n\tCANCELLED\x10\x05\x12\r\n\tABANDONED\x10\x06\x42\x0e\n\x0c_exit_status\"\xb1\x01\n\rCompletionAck\x12+\n\x03run\x18\x01 \x01(\x0b\x32\x19.escapement_worker.RunRefR\x03run\x12?\n\x06\x61nswer\x18\x02 \x01(\x0e\x32\'.escapement_worker.CompletionAck.AnswerR\x06\x61nswer\"2\n\x06\x41nswer\x12\x0f\n\x0bUNSPECIFIED\x10\x00\x12\x0c\n\x08RECORDED\x10\x01\x12\t\n\x05STALE\x10\x02\"M\n\x06\x43\x61ncel\x12+\n\x03run\x18\x01 \x01(\x0b\x32\x19.escapement_worker.RunRefR\x03run\x12\x16\n\x06reason\x18\x02 \x01(\tR\x06reason\"\x07\n\x05\x44rain\"\t\n\x07Goodbyeb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -45,37 +45,37 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_TOWORKER']._serialized_start=693
   _globals['_TOWORKER']._serialized_end=1085
   _globals['_HELLO']._serialized_start=1088
-  _globals['_HELLO']._serialized_end=1391
-  _globals['_HELLO_LABELSENTRY']._serialized_start=1334
-  _globals['_HELLO_LABELSENTRY']._serialized_end=1391
-  _globals['_WELCOME']._serialized_start=1394
-  _globals['_WELCOME']._serialized_end=1737
-  _globals['_RUNREF']._serialized_start=1740
-  _globals['_RUNREF']._serialized_end=1884
-  _globals['_HEARTBEAT']._serialized_start=1886
-  _globals['_HEARTBEAT']._serialized_end=2007
-  _globals['_HEARTBEATACK']._serialized_start=2010
-  _globals['_HEARTBEATACK']._serialized_end=2277
-  _globals['_DISPATCHERREF']._serialized_start=2279
-  _globals['_DISPATCHERREF']._serialized_end=2336
-  _globals['_ASSIGNMENT']._serialized_start=2339
-  _globals['_ASSIGNMENT']._serialized_end=2701
-  _globals['_ACCEPTED']._serialized_start=2703
-  _globals['_ACCEPTED']._serialized_end=2758
-  _globals['_LIVE']._serialized_start=2761
-  _globals['_LIVE']._serialized_end=2922
-  _globals['_COMPLETED']._serialized_start=2925
-  _globals['_COMPLETED']._serialized_end=3305
-  _globals['_COMPLETED_OUTCOME']._serialized_start=3174
-  _globals['_COMPLETED_OUTCOME']._serialized_end=3289
-  _globals['_COMPLETIONACK']._serialized_start=3308
-  _globals['_COMPLETIONACK']._serialized_end=3485
-  _globals['_COMPLETIONACK_ANSWER']._serialized_start=3435
-  _globals['_COMPLETIONACK_ANSWER']._serialized_end=3485
-  _globals['_CANCEL']._serialized_start=3487
-  _globals['_CANCEL']._serialized_end=3564
-  _globals['_DRAIN']._serialized_start=3566
-  _globals['_DRAIN']._serialized_end=3573
-  _globals['_GOODBYE']._serialized_start=3575
-  _globals['_GOODBYE']._serialized_end=3584
+  _globals['_HELLO']._serialized_end=1444
+  _globals['_HELLO_LABELSENTRY']._serialized_start=1387
+  _globals['_HELLO_LABELSENTRY']._serialized_end=1444
+  _globals['_WELCOME']._serialized_start=1447
+  _globals['_WELCOME']._serialized_end=1790
+  _globals['_RUNREF']._serialized_start=1793
+  _globals['_RUNREF']._serialized_end=1937
+  _globals['_HEARTBEAT']._serialized_start=1940
+  _globals['_HEARTBEAT']._serialized_end=2114
+  _globals['_HEARTBEATACK']._serialized_start=2117
+  _globals['_HEARTBEATACK']._serialized_end=2384
+  _globals['_DISPATCHERREF']._serialized_start=2386
+  _globals['_DISPATCHERREF']._serialized_end=2443
+  _globals['_ASSIGNMENT']._serialized_start=2446
+  _globals['_ASSIGNMENT']._serialized_end=2808
+  _globals['_ACCEPTED']._serialized_start=2810
+  _globals['_ACCEPTED']._serialized_end=2865
+  _globals['_LIVE']._serialized_start=2868
+  _globals['_LIVE']._serialized_end=3029
+  _globals['_COMPLETED']._serialized_start=3032
+  _globals['_COMPLETED']._serialized_end=3412
+  _globals['_COMPLETED_OUTCOME']._serialized_start=3281
+  _globals['_COMPLETED_OUTCOME']._serialized_end=3396
+  _globals['_COMPLETIONACK']._serialized_start=3415
+  _globals['_COMPLETIONACK']._serialized_end=3592
+  _globals['_COMPLETIONACK_ANSWER']._serialized_start=3542
+  _globals['_COMPLETIONACK_ANSWER']._serialized_end=3592
+  _globals['_CANCEL']._serialized_start=3594
+  _globals['_CANCEL']._serialized_end=3671
+  _globals['_DRAIN']._serialized_start=3673
+  _globals['_DRAIN']._serialized_end=3680
+  _globals['_GOODBYE']._serialized_start=3682
+  _globals['_GOODBYE']._serialized_end=3691
 # @@protoc_insertion_point(module_scope)

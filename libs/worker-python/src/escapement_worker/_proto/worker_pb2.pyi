@@ -59,7 +59,7 @@ class ToWorker(_message.Message):
     def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., assignment: _Optional[_Union[Assignment, _Mapping]] = ..., completion_ack: _Optional[_Union[CompletionAck, _Mapping]] = ..., cancel: _Optional[_Union[Cancel, _Mapping]] = ..., heartbeat_ack: _Optional[_Union[HeartbeatAck, _Mapping]] = ..., drain: _Optional[_Union[Drain, _Mapping]] = ...) -> None: ...
 
 class Hello(_message.Message):
-    __slots__ = ("name", "queues", "slots", "labels", "version", "session_id", "in_hand")
+    __slots__ = ("name", "queues", "slots", "labels", "version", "session_id", "in_hand", "unheard")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -74,6 +74,7 @@ class Hello(_message.Message):
     VERSION_FIELD_NUMBER: _ClassVar[int]
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     IN_HAND_FIELD_NUMBER: _ClassVar[int]
+    UNHEARD_FIELD_NUMBER: _ClassVar[int]
     name: str
     queues: _containers.RepeatedScalarFieldContainer[str]
     slots: int
@@ -81,7 +82,8 @@ class Hello(_message.Message):
     version: str
     session_id: str
     in_hand: _containers.RepeatedCompositeFieldContainer[RunRef]
-    def __init__(self, name: _Optional[str] = ..., queues: _Optional[_Iterable[str]] = ..., slots: _Optional[int] = ..., labels: _Optional[_Mapping[str, str]] = ..., version: _Optional[str] = ..., session_id: _Optional[str] = ..., in_hand: _Optional[_Iterable[_Union[RunRef, _Mapping]]] = ...) -> None: ...
+    unheard: _duration_pb2.Duration
+    def __init__(self, name: _Optional[str] = ..., queues: _Optional[_Iterable[str]] = ..., slots: _Optional[int] = ..., labels: _Optional[_Mapping[str, str]] = ..., version: _Optional[str] = ..., session_id: _Optional[str] = ..., in_hand: _Optional[_Iterable[_Union[RunRef, _Mapping]]] = ..., unheard: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class Welcome(_message.Message):
     __slots__ = ("session_id", "connection", "resumed", "lease", "heartbeat_interval", "self_deadline", "kill_grace")
@@ -114,14 +116,16 @@ class RunRef(_message.Message):
     def __init__(self, job_id: _Optional[str] = ..., scheduled_for: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., attempt: _Optional[int] = ..., token: _Optional[str] = ...) -> None: ...
 
 class Heartbeat(_message.Message):
-    __slots__ = ("sequence", "processed", "in_hand")
+    __slots__ = ("sequence", "processed", "in_hand", "unheard")
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     PROCESSED_FIELD_NUMBER: _ClassVar[int]
     IN_HAND_FIELD_NUMBER: _ClassVar[int]
+    UNHEARD_FIELD_NUMBER: _ClassVar[int]
     sequence: int
     processed: int
     in_hand: _containers.RepeatedCompositeFieldContainer[RunRef]
-    def __init__(self, sequence: _Optional[int] = ..., processed: _Optional[int] = ..., in_hand: _Optional[_Iterable[_Union[RunRef, _Mapping]]] = ...) -> None: ...
+    unheard: _duration_pb2.Duration
+    def __init__(self, sequence: _Optional[int] = ..., processed: _Optional[int] = ..., in_hand: _Optional[_Iterable[_Union[RunRef, _Mapping]]] = ..., unheard: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class HeartbeatAck(_message.Message):
     __slots__ = ("sequence", "renewal_age", "without_database", "dispatchers", "list_age")
