@@ -74,7 +74,7 @@ impl Processes {
                 return Report::not_started(format!("cannot start {program} in {folder}: {error}"));
             }
         };
-        let secrets = Secrets::of(&exec.env);
+        let secrets = Secrets::of_process(exec);
         let sink = Arc::new(Mutex::new(Sink::new(run.clone(), secrets, self.output_max)));
         let mut reading = AbortOnDropHandle::new(tokio::spawn(fill(Arc::clone(&sink), output)));
         let ended = tokio::select! {

@@ -66,7 +66,7 @@ impl Calls {
     }
 
     async fn call(&self, run: &RunContext, http: &Http, request: RequestBuilder) -> Report {
-        let secrets = Secrets::of(&http.headers);
+        let secrets = Secrets::of_call(http);
         let mut response = match request.send().await {
             Ok(response) => response,
             Err(error) => return unanswered(&error, &secrets),

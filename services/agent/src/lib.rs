@@ -35,6 +35,7 @@ use worker::{Execution, Executor, Report, RunContext, Status, Worker};
 /// # Errors
 /// When the configuration is wrong, or the port can't be bound.
 pub async fn run(context: Context<AgentConfig>) -> Result<(), BoxError> {
+    orphans::are_all_ours();
     let agent = Agent::new(&context.settings)?;
     let worker = worker(&context.common, &context.settings, agent.clone())?;
     // Registered late: the gauges need the worker.

@@ -1,10 +1,15 @@
 //! Finds and ends what left a run's process group (`setsid`, daemons), so that nothing of a run outlives it.
 //!
 //! The agent is the reaper of all its descendants (PR_SET_CHILD_SUBREAPER): whoever loses its parent becomes the agent's
-//! child, and is known by the run's token in its environment. Invariant: leaders are reaped by their
-//! [`Process`](crate::process::Process) alone, everybody else here. Out of reach: what clears its environment after it left
-//! the group, and what gained privileges when started, whose environment can't be read.
+//! child, a stranger. Whose it is, is known by the run's token in its environment, or because it was seen below the run's
+//! leader. Of a stranger without either, which cleared its environment, every run that was at work when it was noticed
+//! may be the one; it is ended with the last of them, if this process starts nothing else. Invariant: leaders are reaped by their
+//! [`Process`](crate::process::Process) alone, everybody else here. Out of reach: what the agent may not kill, because it
+//! gained privileges when started.
 
+pub use family::Run;
+
+use family::{Family, Who};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::Pid;
@@ -14,6 +19,8 @@ use std::process::{Child, Command};
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 use std::time::Duration;
 
+mod family;
+
 /// The variable that names the attempt; no two attempts have the same.
 pub const MARK: &str = "ESCAPEMENT_FENCING_TOKEN";
 /// Looks for children of children that were ended.
@@ -22,11 +29,10 @@ const PAUSE: Duration = Duration::from_millis(2);
 /// Between two looks for children that ended by themselves.
 const REAP_EVERY: Duration = Duration::from_secs(5);
 
-/// Leaders that are not reaped yet.
-static LEADERS: Mutex<BTreeSet<i32>> = Mutex::new(BTreeSet::new());
+static FAMILY: Mutex<Family> = Mutex::new(Family::new());
 
-fn leaders() -> MutexGuard<'static, BTreeSet<i32>> {
-    LEADERS.lock().unwrap_or_else(PoisonError::into_inner)
+fn family() -> MutexGuard<'static, Family> {
+    FAMILY.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Makes this process the parent of whoever of its descendants loses its own.
@@ -37,53 +43,76 @@ pub fn adopt() -> io::Result<()> {
     static REAPER: Once = Once::new();
     nix::sys::prctl::set_child_subreaper(true)?;
     REAPER.call_once(|| {
-        let reap = || loop {
+        let reap_all = || loop {
             std::thread::sleep(REAP_EVERY);
-            let leaders = leaders();
-            strangers(&leaders).into_iter().for_each(reap);
+            let mut family = family();
+            for who in strangers(&family) {
+                reap(who.0);
+                family.notice(who, mark(who.0).is_some());
+            }
         };
-        if let Err(error) = std::thread::Builder::new().name("orphan-reaper".into()).spawn(reap) {
+        if let Err(error) = std::thread::Builder::new().name("orphan-reaper".into()).spawn(reap_all) {
             tracing::warn!(error = %error, "Orphans that end by themselves are reaped at the end of a run only");
         }
     });
     Ok(())
 }
 
-/// Starts a leader. Nobody looks for strangers meanwhile: it would seem one.
+/// Says that this process starts nothing but leaders: every other child is an orphan of a run.
+pub fn are_all_ours() {
+    family().alone = true;
+}
+
+/// Starts a run's leader, whose environment names the token. Nobody looks for strangers meanwhile: it would seem one.
 ///
 /// # Errors
 /// What the system says.
-pub fn spawn(command: &mut Command) -> io::Result<Child> {
-    let mut leaders = leaders();
+pub fn spawn(command: &mut Command, token: String) -> io::Result<(Child, Run)> {
+    let mut family = family();
     let child = command.spawn()?;
-    leaders.insert(child.id().cast_signed());
-    Ok(child)
+    let run = family.begin(child.id().cast_signed(), token);
+    Ok((child, run))
+}
+
+/// Remembers who is below the run's leader, while that lives: it may leave and clear its environment.
+pub fn look_below(leader: Pid, run: &Run) {
+    let below = below(leader.as_raw());
+    let mut family = family();
+    below.into_iter().for_each(|who| family.know(run, who));
 }
 
 /// A leader was reaped.
 pub fn forget(leader: Pid) {
-    leaders().remove(&leader.as_raw());
+    family().leaders.remove(&leader.as_raw());
 }
 
-/// Kills and reaps the orphans whose environment has the mark; how many there were. The run's group is gone already.
-pub fn end(token: &str) -> usize {
-    let mark = format!("{MARK}={token}");
+/// Kills and reaps the orphans of a run; how many there were. Its group is gone already.
+pub fn end(run: &Run) -> usize {
     let mut ended = BTreeSet::new();
     for _ in 0..ROUNDS_MAX {
-        let strangers = strangers(&leaders());
-        let marked: Vec<i32> =
-            strangers.into_iter().filter(|pid| ended.contains(pid) || has(*pid, &mark)).collect();
-        if marked.is_empty() {
-            break;
-        }
-        for pid in marked {
+        let mut family = family();
+        let strangers = strangers(&family);
+        let mut left = false;
+        for who in &strangers {
+            if !ended.contains(who) && !family.ends_with(run, *who, mark(who.0).as_deref()) {
+                continue;
+            }
+            // Its children are the agent's next.
+            below(who.0).into_iter().for_each(|child| family.know(run, child));
             // One that has ended meanwhile is only reaped.
-            let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
-            ended.insert(pid);
-            reap(pid);
+            let _ = kill(Pid::from_raw(who.0), Signal::SIGKILL);
+            ended.insert(*who);
+            reap(who.0);
+            left = true;
         }
+        if !left {
+            family.ended(run, &strangers);
+            return ended.len();
+        }
+        drop(family);
         std::thread::sleep(PAUSE);
     }
+    family().ended(run, &[]);
     ended.len()
 }
 
@@ -93,16 +122,46 @@ fn reap(pid: i32) {
 }
 
 /// Children of this process that are no leaders.
-fn strangers(leaders: &BTreeSet<i32>) -> Vec<i32> {
-    let Ok(threads) = std::fs::read_dir("/proc/self/task") else { return Vec::new() };
-    let children = threads
-        .flatten()
-        .filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok())
-        .flat_map(|list| list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<i32>>());
-    children.filter(|pid| !leaders.contains(pid)).collect()
+fn strangers(family: &Family) -> Vec<Who> {
+    let children = children("self").into_iter();
+    children.filter(|pid| !family.leaders.contains(pid)).filter_map(who).collect()
 }
 
-fn has(pid: i32, mark: &str) -> bool {
+/// Everybody below a process.
+fn below(pid: i32) -> Vec<Who> {
+    let (mut found, mut next) = (Vec::new(), vec![pid]);
+    while let Some(parent) = next.pop() {
+        for child in children(&parent.to_string()) {
+            found.extend(who(child));
+            next.push(child);
+        }
+    }
+    found
+}
+
+fn children(pid: &str) -> Vec<i32> {
+    let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
+    let lists =
+        threads.flatten().filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok());
+    lists
+        .flat_map(|list| list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<i32>>())
+        .collect()
+}
+
+/// A process by its number and its start; none when it is gone.
+fn who(pid: i32) -> Option<Who> {
+    /// The start's place among the fields that follow the name, which may itself have blanks: proc(5), field 22.
+    const START: usize = 19;
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (_, fields) = stat.rsplit_once(')')?;
+    Some((pid, fields.split_whitespace().nth(START)?.parse().ok()?))
+}
+
+/// The token in a process's environment, if there is one and it can be read.
+fn mark(pid: i32) -> Option<String> {
     let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-    environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())
+    let variables =
+        environment.split(|byte| *byte == 0).filter_map(|variable| std::str::from_utf8(variable).ok());
+    let marked = |variable: &str| Some(variable.strip_prefix(MARK)?.strip_prefix('=')?.to_owned());
+    variables.filter_map(marked).next()
 }

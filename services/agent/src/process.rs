@@ -14,7 +14,7 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{OnceLock, mpsc};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 use tokio::signal::unix::{SignalKind, signal};
@@ -31,8 +31,7 @@ pub struct Process {
     /// Once reaped.
     status: Option<ExitStatus>,
     group: Pid,
-    /// Of the attempt, in the environment of everything that it started.
-    token: String,
+    run: orphans::Run,
     child_signals: tokio::signal::unix::Signal,
 }
 
@@ -41,7 +40,8 @@ pub struct Process {
 pub struct Output(pipe::Receiver);
 
 impl Process {
-    /// Starts `command` with nothing on stdin, and stdout and stderr in one pipe.
+    /// Starts `command` with nothing on stdin, and stdout and stderr in one pipe. `token` is the attempt's, as in the
+    /// command's environment.
     ///
     /// # Errors
     /// What the system says.
@@ -51,9 +51,9 @@ impl Process {
         let (reader, writer) = io::pipe()?;
         command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer).process_group(0);
         end_with_agent(&mut command);
-        let child = fork_on_lasting_thread(command).await?;
+        let (child, run) = fork_on_lasting_thread(command, token).await?;
         let group = Pid::from_raw(child.id().cast_signed());
-        let process = Self { child: Some(child), status: None, group, token, child_signals };
+        let process = Self { child: Some(child), status: None, group, run, child_signals };
         Ok((process, Output(pipe::Receiver::from_owned_fd(reader.into())?)))
     }
 
@@ -62,11 +62,16 @@ impl Process {
     /// # Errors
     /// What the system says.
     pub async fn ended(&mut self) -> io::Result<ExitStatus> {
+        let mut looked = Instant::now();
         loop {
             if let Some(status) = self.reap()? {
-                let token = self.token.clone();
-                tell_orphans(tokio::task::spawn_blocking(move || orphans::end(&token)).await.unwrap_or(0));
+                let run = self.run.clone();
+                tell_orphans(tokio::task::spawn_blocking(move || orphans::end(&run)).await.unwrap_or(0));
                 return Ok(status);
+            }
+            if looked.elapsed() >= LOOK_EVERY {
+                looked = Instant::now();
+                orphans::look_below(self.group, &self.run);
             }
             let _ = tokio::time::timeout(LOOK_EVERY, self.child_signals.recv()).await;
         }
@@ -120,11 +125,11 @@ impl Drop for Process {
         }
         // A process in the kernel's hands can take its time to die; nobody waits for that here.
         let reaper = std::thread::Builder::new().name("process-reaper".into());
-        let (group, token) = (self.group, std::mem::take(&mut self.token));
+        let (group, run) = (self.group, self.run.clone());
         let reap = move || {
             let _ = child.wait();
             orphans::forget(group);
-            tell_orphans(orphans::end(&token));
+            tell_orphans(orphans::end(&run));
         };
         if let Err(error) = reaper.spawn(reap) {
             tracing::warn!(process.id = self.group.as_raw(), error = %error, "A killed process was not reaped");
@@ -167,26 +172,27 @@ fn end_with_agent(command: &mut Command) {
 
 struct Fork {
     command: Command,
-    child: oneshot::Sender<io::Result<Child>>,
+    token: String,
+    child: oneshot::Sender<io::Result<(Child, orphans::Run)>>,
 }
 
 /// The death signal belongs to the thread that forked: one thread, which lives as long as the agent, does it.
-async fn fork_on_lasting_thread(command: Command) -> io::Result<Child> {
+async fn fork_on_lasting_thread(command: Command, token: String) -> io::Result<(Child, orphans::Run)> {
     static FORKS: OnceLock<Option<mpsc::Sender<Fork>>> = OnceLock::new();
     let gone = || io::Error::other("the thread that starts processes is gone");
     let forks = FORKS.get_or_init(start_fork_thread).as_ref().ok_or_else(gone)?;
     let (child, answer) = oneshot::channel();
-    forks.send(Fork { command, child }).map_err(|_| gone())?;
+    forks.send(Fork { command, token, child }).map_err(|_| gone())?;
     answer.await.map_err(|_| gone())?
 }
 
 fn start_fork_thread() -> Option<mpsc::Sender<Fork>> {
     let (sender, receiver) = mpsc::channel::<Fork>();
     let serve = move || {
-        for Fork { mut command, child } in receiver {
+        for Fork { mut command, token, child } in receiver {
             // Crash window: forked, and the run was dropped meanwhile. Nobody else knows the child.
-            if let Err(Ok(unwanted)) = child.send(orphans::spawn(&mut command)) {
-                end_unwanted(unwanted);
+            if let Err(Ok((unwanted, run))) = child.send(orphans::spawn(&mut command, token)) {
+                end_unwanted(unwanted, &run);
             }
         }
     };
@@ -194,12 +200,13 @@ fn start_fork_thread() -> Option<mpsc::Sender<Fork>> {
     Some(sender)
 }
 
-fn end_unwanted(mut child: Child) {
+fn end_unwanted(mut child: Child, run: &orphans::Run) {
     let ended = killpg(Pid::from_raw(child.id().cast_signed()), Signal::SIGKILL).map_err(io::Error::from);
     if let Err(error) = ended.and_then(|()| child.wait()) {
         tracing::warn!(process.id = child.id(), error = %error, "A process that nobody wants was not ended");
     }
     orphans::forget(Pid::from_raw(child.id().cast_signed()));
+    tell_orphans(orphans::end(run));
 }
 
 fn tell_orphans(ended: usize) {

@@ -1,37 +1,34 @@
 //! Keeps a job's secrets out of what its work writes. Pure.
 //!
-//! Secrets are the values of the definition whose names look like one: of variables for a process, of headers for a
-//! call. Invariant: a secret is found however the output is cut into pieces. Out of reach: what the work itself makes
-//! of a secret, such as its base64, and what it reads elsewhere.
+//! Secrets are the values of the definition whose names look like one: of variables and arguments for a process, of
+//! headers and parameters for a call. Invariant: a secret is found however the output is cut into pieces, as it is,
+//! percent-encoded, or inside a base64. Out of reach: what else the work makes of a secret, and what it reads elsewhere.
 
-use std::collections::BTreeMap;
+use model::job::{Exec, Http};
 use std::sync::Arc;
+
+mod find;
 
 /// What is shown instead.
 const SHOWN: &[u8] = b"***";
-/// Shorter values would be found everywhere.
-const BYTES_MIN: usize = 4;
-/// Parts of names that secrets have.
-const NAMES: [&str; 5] = ["password", "token", "secret", "key", "authorization"];
 
 /// The secrets of one definition.
 #[derive(Debug, Clone, Default)]
 pub struct Secrets(Arc<[Vec<u8>]>);
 
 impl Secrets {
-    /// Those of named values. Of one such as `Bearer abc`, what follows the blank is a secret too.
-    pub fn of(values: &BTreeMap<String, String>) -> Self {
-        let is_secret = |name: &str| {
-            let name = name.to_lowercase();
-            NAMES.iter().any(|part| name.contains(part))
-        };
-        let named = values.iter().filter(|(name, _)| is_secret(name)).map(|(_, value)| value.trim());
-        let parts = named.flat_map(|value| [Some(value), value.split_once(' ').map(|(_, rest)| rest.trim())]);
-        let mut secrets: Vec<Vec<u8>> = parts
-            .flatten()
-            .filter(|secret| secret.len() >= BYTES_MIN)
-            .map(|secret| secret.as_bytes().to_vec())
-            .collect();
+    /// Those of a process.
+    pub fn of_process(exec: &Exec) -> Self {
+        Self::new(&find::of_process(exec))
+    }
+
+    /// Those of a call.
+    pub fn of_call(http: &Http) -> Self {
+        Self::new(&find::of_call(http))
+    }
+
+    fn new(values: &[String]) -> Self {
+        let mut secrets: Vec<Vec<u8>> = values.iter().flat_map(|value| find::forms(value)).collect();
         // The longest first: a secret may begin with another.
         secrets.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
         secrets.dedup();
@@ -104,7 +101,8 @@ mod tests {
     use super::*;
 
     fn secrets(values: &[(&str, &str)]) -> Secrets {
-        Secrets::of(&values.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect())
+        let env = values.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        Secrets::of_process(&Exec { env, ..Exec::default() })
     }
 
     fn streamed(secrets: &Secrets, pieces: &[&str]) -> String {
@@ -139,6 +137,28 @@ mod tests {
                 .collect();
             assert_eq!(streamed(&secrets, &pieces), expected, "in pieces of {width}");
         }
+    }
+
+    #[test]
+    fn a_secret_is_hidden_in_the_forms_that_programs_write() {
+        let secrets = secrets(&[("PASSWORD", "sword/fish")]);
+        let text = "sword/fish, sword%2Ffish, basic dXNlcjpzd29yZC9maXNo";
+        assert_eq!(secrets.text(text), "***, ***, basic dXNlcjp***");
+    }
+
+    #[test]
+    fn parameters_and_headers_of_a_call_are_hidden() {
+        let headers = [("X-Api-Key".to_owned(), "k-123456".to_owned())].into();
+        let url = "https://billing.example/run?token=swordfish&region=eu-west".to_owned();
+        let http = Http {
+            method: "GET".to_owned(),
+            url,
+            headers,
+            body: String::new(),
+            timeout: std::time::Duration::ZERO,
+            expected_status: Vec::new(),
+        };
+        assert_eq!(Secrets::of_call(&http).text("k-123456 swordfish eu-west"), "*** *** eu-west");
     }
 
     #[test]

@@ -156,6 +156,23 @@ async fn a_daemon_that_left_the_group_ends_with_its_run_and_does_not_hold_the_re
     ));
 }
 
+/// Its environment names nothing, its group is its own, and its parent is gone.
+#[tokio::test]
+async fn what_clears_its_environment_ends_with_its_run() {
+    let folder = TempFolder::create("agent").unwrap();
+    let file = folder.path().join("hidden");
+    let mut subject = Subject::start(allowed()).await;
+    // The run goes on for long enough to see who is below it.
+    let line = format!(
+        "setsid env -i /bin/sh -c 'echo $$ > {0}; sleep 60; true' & until [ -s {0} ]; do :; done; sleep 3; echo done",
+        file.display()
+    );
+    let completed = subject.run(shell(line)).await;
+    assert_outcome(&completed, Outcome::Succeeded);
+    let hidden = pid_in(&file).await;
+    assert!(!lives(hidden), "it was ended before the report");
+}
+
 #[tokio::test]
 async fn what_a_process_writes_is_shown_while_it_runs_and_has_no_secrets() {
     let folder = TempFolder::create("agent").unwrap();

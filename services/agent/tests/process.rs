@@ -90,6 +90,21 @@ async fn a_frozen_agent_that_thaws_cancels_its_runs_by_itself() {
     wait_for_end(process).await;
 }
 
+/// Nobody has seen whose it is, and nobody else is there to need it.
+#[tokio::test]
+async fn what_clears_its_environment_does_not_outlive_the_only_run() {
+    let mut subject = Subject::start(TERMS).await;
+    let file = subject.file("hidden");
+    let line = format!(
+        "setsid env -i /bin/sh -c 'echo $$ > {0}; sleep 60; true' & until [ -s {0} ]; do :; done",
+        file.display()
+    );
+    subject.give(&line).await;
+    assert_outcome(&subject.session.completed().await, Outcome::Succeeded);
+    let hidden = pid_in(&file).await;
+    assert!(!lives(hidden), "it was ended before the report");
+}
+
 #[tokio::test]
 async fn a_killed_agent_takes_its_processes_along() {
     let mut subject = Subject::start(TERMS).await;
