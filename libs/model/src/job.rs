@@ -246,7 +246,7 @@ impl Definition {
     }
 }
 
-mod millis {
+pub(crate) mod millis {
     use serde::{Deserialize, Deserializer, Serializer};
     use std::time::Duration;
 

@@ -7,6 +7,7 @@ pub mod alert;
 pub mod attempt;
 pub mod calendar;
 pub mod channel;
+pub mod check_in;
 pub mod clock_guard;
 pub mod ids;
 pub mod job;
