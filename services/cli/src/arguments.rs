@@ -1,9 +1,11 @@
 //! What can be typed.
 
+mod access;
 mod operate;
 
 use crate::client::Client;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+pub use access::{Limit, TenantAction, TenantLimits, TokenAction, TokenRole};
 pub use operate::{Backfill, Cancel, Pause, Rerun, Resume, RunName, Trigger};
 use std::path::PathBuf;
 
@@ -17,8 +19,8 @@ pub struct Arguments {
     #[command(flatten)]
     pub connection: Connection,
     /// How results are printed.
-    #[arg(short, long, global = true, value_enum, default_value_t = Output::Table)]
-    pub output: Output,
+    #[arg(short, long, global = true, value_enum, default_value_t = Format::Table)]
+    pub output: Format,
     #[command(subcommand)]
     pub command: Command,
 }
@@ -27,8 +29,21 @@ pub struct Arguments {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Output {
     /// For people.
+pub enum Format {
+    /// For people.
     Table,
-    /// For programs: the API's own JSON.
+    /// The API's own JSON.
+    Json,
+    /// The same as YAML.
+    Yaml,
+    /// Names only, one a line.
+    Name,
+}
+
+/// For whom results are printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    Table,
+    /// For programs: the API's own answer, in the format that was asked for.
     Json,
 }
 
@@ -87,6 +102,12 @@ pub enum Command {
     Migrate(Database),
     /// Makes the first token of a new database, or makes a token that you have known to it.
     Bootstrap(Bootstrap),
+    /// Makes, shows and revokes tokens.
+    #[command(subcommand, visible_alias = "token")]
+    Tokens(TokenAction),
+    /// Makes, shows and limits tenants.
+    #[command(subcommand, visible_alias = "tenant")]
+    Tenants(TenantAction),
     /// Shows the leaderships that the database knows and the epoch of its tokens; after a restore makes a new epoch, after
     /// a rebuild of etcd resets a leadership.
     Fence(Fence),

@@ -61,6 +61,11 @@ impl Client {
         self.call(Method::POST, path, Some(body), key).await
     }
 
+    /// PUT.
+    pub async fn put(&self, path: &str, body: &Value) -> anyhow::Result<Value> {
+        self.call(Method::PUT, path, Some(body), None).await
+    }
+
     /// DELETE.
     pub async fn delete(&self, path: &str) -> anyhow::Result<Value> {
         self.call(Method::DELETE, path, None, None).await
@@ -93,7 +98,9 @@ impl Client {
         let mut all = Vec::new();
         let mut token = String::new();
         loop {
-            let mut page = self.get(&format!("{path}?pageSize=1000&pageToken={}", encode(&token))).await?;
+            let more = if path.contains('?') { '&' } else { '?' };
+            let mut page =
+                self.get(&format!("{path}{more}pageSize=1000&pageToken={}", encode(&token))).await?;
             if let Value::Array(items) = page[field].take() {
                 all.extend(items);
             }
@@ -152,7 +159,12 @@ fn sentence(problem: &Value) -> String {
         }
     }
     if problem["status"] == 401 {
-        text.push_str("\n  set ESCAPEMENT_TOKEN to a token of this server");
+        text.push_str(
+            "\n  set ESCAPEMENT_TOKEN to a token of this server; it may be wrong, expired or revoked",
+        );
+    }
+    if problem["status"] == 403 {
+        text.push_str("\n  ask whoever has such a token, or set ESCAPEMENT_TOKEN to one");
     }
     text
 }

@@ -25,6 +25,7 @@ async fn main() -> ExitCode {
 
 async fn run(arguments: Arguments) -> anyhow::Result<()> {
     let Arguments { connection, output, command } = arguments;
+    let output = table::choose(output);
     match command {
         Command::Apply(apply) => command::apply::run(&connection.client()?, &apply, output).await,
         Command::Get(get) => command::get::run(&connection.client()?, &get, output).await,
@@ -41,6 +42,8 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
         Command::Cancel(cancel) => command::rerun::cancel(&connection.client()?, &cancel, output).await,
         Command::Status => command::status::run(&connection.client()?, output).await,
         Command::Migrate(database) => command::migrate::run(&database).await,
+        Command::Tokens(action) => command::tokens::run(&connection.client()?, &action, output).await,
+        Command::Tenants(action) => command::tenants::run(&connection.client()?, &action, output).await,
         Command::Bootstrap(bootstrap) => command::bootstrap::run(&bootstrap).await,
         Command::Fence(fence) => command::fence::run(&fence, output).await,
         Command::Dev(dev) => command::dev::run(dev).await,

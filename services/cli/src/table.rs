@@ -1,7 +1,18 @@
 //! Tables for people, and the few formats that their cells need.
 
+use crate::arguments::{Format, Output};
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde_json::Value;
+use std::sync::OnceLock;
+
+/// How answers are printed for programs; chosen once, by the arguments.
+static FORMAT: OnceLock<Format> = OnceLock::new();
+
+/// Prints from now on as `format` says.
+pub fn choose(format: Format) -> Output {
+    FORMAT.get_or_init(|| format);
+    if format == Format::Table { Output::Table } else { Output::Json }
+}
 
 /// Prints a line. A reader that has seen enough, such as `head`, ends the command in peace.
 macro_rules! say {
@@ -47,9 +58,31 @@ fn render(headings: &[&str], rows: &[Vec<String>]) -> String {
     std::iter::once(head).chain(body).collect::<Vec<_>>().join("\n")
 }
 
-/// Prints the API's own JSON.
+/// Prints the API's own answer, in the format that was chosen.
 pub fn print_json(value: &Value) {
-    say!("{value:#}");
+    say!("{}", in_format(value, FORMAT.get().copied().unwrap_or(Format::Json)));
+}
+
+fn in_format(value: &Value, format: Format) -> String {
+    match format {
+        Format::Table | Format::Json => format!("{value:#}"),
+        // A value of JSON has nothing that YAML can't write.
+        Format::Yaml => serde_yaml_ng::to_string(value).unwrap_or_default().trim_end().to_owned(),
+        Format::Name => names(value).join("\n"),
+    }
+}
+
+/// The name of a thing, or of each thing in a list of them; the id of what has no name.
+fn names(value: &Value) -> Vec<String> {
+    let own = |value: &Value| {
+        let text = |key: &&str| value[*key].as_str().filter(|text| !text.is_empty()).map(str::to_owned);
+        ["name", "id"].iter().find_map(|key| text(key))
+    };
+    if let Some(name) = own(value) {
+        return vec![name];
+    }
+    let lists = value.as_object().into_iter().flat_map(serde_json::Map::values).filter_map(Value::as_array);
+    lists.flatten().filter_map(own).collect()
 }
 
 /// A text field, or a dash.
@@ -74,7 +107,17 @@ pub fn instant(value: &Value) -> Option<DateTime<Utc>> {
 
 #[cfg(test)]
 mod tests {
-    use super::render;
+    use super::{Format, in_format, render};
+    use serde_json::json;
+
+    #[test]
+    fn answers_are_printed_as_asked_for() {
+        let list = json!({ "tokens": [{ "id": "1", "name": "ci" }, { "id": "2", "name": "" }], "more": "" });
+        assert_eq!(in_format(&list, Format::Name), "ci\n2");
+        assert_eq!(in_format(&list["tokens"][0], Format::Name), "ci");
+        assert_eq!(in_format(&list["tokens"][0], Format::Yaml), "id: '1'\nname: ci");
+        assert!(in_format(&list, Format::Json).starts_with("{\n"));
+    }
 
     #[test]
     fn columns_are_as_wide_as_their_widest_cell() {

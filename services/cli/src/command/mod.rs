@@ -16,4 +16,6 @@ pub mod rerun;
 pub mod runs;
 pub mod status;
 pub mod trigger;
+pub mod tenants;
+pub mod tokens;
 pub mod why;
