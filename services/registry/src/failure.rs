@@ -2,7 +2,7 @@
 
 use model::ids::Generation;
 use model::validate::FieldError;
-use rpc::status;
+use rpc::status::{self, Exceeded};
 use std::future::Future;
 use store::{Retry, StoreError};
 use tonic::Status;
@@ -15,6 +15,8 @@ const ERRORS_MAX: usize = 50;
 /// Bytes of all of them together: gRPC carries them in headers, twice and encoded, and clients refuse more than 16 KiB
 /// of those.
 const ERRORS_BYTES_MAX: usize = 2_500;
+/// Exceeded limits that an answer names: each three times, as field errors are.
+const EXCEEDED_MAX: usize = 8;
 /// Characters that an answer repeats of one text that the caller sent.
 const SHOWN_CHARS_MAX: usize = 300;
 
@@ -78,6 +80,22 @@ pub enum Failure {
         /// There are more of them.
         more: bool,
     },
+    /// The tenant was changed since the caller read it.
+    #[error("tenant {name:?} has generation {stored}, not {expected}")]
+    TenantChangedSince {
+        /// The tenant.
+        name: String,
+        /// What the caller read.
+        expected: i64,
+        /// What is stored.
+        stored: i64,
+    },
+    /// The caller's tenant has no room for it.
+    #[error("{} limits are exceeded", .0.len())]
+    OverLimit(Vec<Exceeded>),
+    /// Only who looks after all tenants may do it.
+    #[error("operators only")]
+    OperatorsOnly,
     /// It is not possible in the state in which things are.
     #[error("{0}")]
     Refused(String),
@@ -138,6 +156,15 @@ impl From<Failure> for Status {
             )),
             Failure::Overtaken => {
                 Self::unavailable("other changes of the same jobs were faster each time: try again")
+            Failure::TenantChangedSince { name, expected, stored } => Self::aborted(format!(
+                "tenant {name:?} has generation {stored}, not {expected}: read it again and repeat the change"
+            )),
+            Failure::OverLimit(mut exceeded) => {
+                exceeded.sort_by_key(|one| one.field.is_some()); // what no other value would mend comes first
+                exceeded.truncate(EXCEEDED_MAX);
+                status::over_limit(exceeded)
+            }
+            Failure::OperatorsOnly => status::operators_only(),
             }
             Failure::Store(error) if error.is_busy() => {
                 tracing::warn!(%error, tries = TRIES_MAX, "Refused a change: others hold what it needs");

@@ -19,6 +19,7 @@ mod idempotency;
 mod jobs;
 mod metrics;
 mod occurrences;
+mod limits;
 mod output;
 mod page;
 mod pause;
@@ -26,6 +27,7 @@ mod preview;
 mod probe;
 mod references;
 mod registry;
+mod rate;
 mod rerun;
 mod rest;
 mod runs;
@@ -34,8 +36,10 @@ mod trigger;
 mod why;
 
 pub use config::RegistryConfig;
+mod tenants;
+mod tokens;
+mod trail;
 
-use registry::Limits;
 use secrecy::ExposeSecret;
 use service::config::{Common, Problem};
 use service::runtime::{BoxError, Context};
@@ -45,6 +49,7 @@ use store::{Settings, Store, clock};
 use tokio_stream::wrappers::TcpListenerStream;
 
 /// The longest pause inside a transaction: what it has locked is not planned meanwhile.
+use std::sync::Arc;
 const IDLE_IN_TRANSACTION: Duration = Duration::from_secs(5);
 
 /// Runs the registry until it is told to stop: binds its ports, waits for the database, answers, and finishes the
@@ -54,16 +59,17 @@ const IDLE_IN_TRANSACTION: Duration = Duration::from_secs(5);
 /// When a port can't be bound, or the database or its schema is not there in time.
 pub async fn run(context: Context<RegistryConfig>) -> Result<(), BoxError> {
     let store = Store::new(store_settings(&context.common, &context.settings)?)?;
-    let limits = Limits {
-        token_cache: Duration::from_millis(context.settings.token_cache_ms),
-        request_bytes_max: context.settings.request_bytes_max,
-    };
+    let request_bytes_max = context.settings.request_bytes_max;
+    let tokens = Arc::new(tokens(&store, &context.settings));
     let database = context.health.condition("database");
     let watching = output::Watching::until(context.shutdown.clone());
-    let routes = registry::routes(&store, watching, limits, metrics::Metrics::new()).await?;
+    let routes =
+        registry::routes(&store, watching, tokens.clone(), request_bytes_max, metrics::Metrics::new())
+            .await?;
     let listener = context.listen("listen_grpc", context.settings.listen_grpc).await?;
     let grpc = listener.local_addr()?;
-    let http = context.serve_http(rest::router(routes.clone(), limits.request_bytes_max)?).await?;
+    let rest = rpc::auth::guard_rest(rest::router(routes.clone(), request_bytes_max)?, tokens.clone());
+    let http = context.serve_http(rest).await?;
 
     let limit = Duration::from_millis(context.settings.database_wait_ms);
     let ready = context.shutdown.run_until_cancelled(clock::wait_until_ready(&store, limit)).await;
@@ -75,6 +81,7 @@ pub async fn run(context: Context<RegistryConfig>) -> Result<(), BoxError> {
     context.publish(serde_json::json!({ "http": rest, "rest": rest, "grpc": format!("http://{grpc}") }))?;
     tracing::info!(listen.rest = rest, listen.grpc = %grpc, "Ready");
 
+    let note = tokio::spawn(auth::note(tokens, context.shutdown.clone()));
     let stopping = context.shutdown.clone();
     let server = tonic::transport::Server::builder()
         .add_routes(routes)
@@ -94,10 +101,17 @@ pub async fn run(context: Context<RegistryConfig>) -> Result<(), BoxError> {
 }
 
 fn store_settings(common: &Common, own: &RegistryConfig) -> Result<Settings, BoxError> {
+    let _ = drain.stage("use of tokens", async { drop(note.await) }).await;
     let url = common.database_url().map_err(|problem: Problem| service::runtime::misconfigured(problem))?;
     let mut settings = Settings::new(url.expose_secret(), common.cell.as_str(), "escapement-registry");
     settings.connections_max = own.database_connections_max;
     // Ten thousand definitions are worked out between two statements.
+fn tokens(store: &Store, own: &RegistryConfig) -> auth::Tokens {
+    let rate = own.token_requests_per_second;
+    let buckets = (rate > 0).then(|| rate::Buckets::new(rate, own.token_requests_burst));
+    auth::Tokens::new(store.clone(), Duration::from_millis(own.token_cache_ms), buckets)
+}
+
     settings.idle_in_transaction_timeout = IDLE_IN_TRANSACTION;
     Ok(settings)
 }
