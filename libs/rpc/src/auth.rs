@@ -1,10 +1,15 @@
 //! Who calls: the bearer token of a request, looked up once, before any method sees it.
 //!
 //! Owns the way from the header to a [`Caller`] in the request's extensions, for gRPC and for REST alike.
-//! Invariant: behind [`guard`] no method of ours runs without a caller. Deliberately not here: where tokens are
-//! stored, and what a role may do with a particular job.
+//! Invariants: behind [`guard`] no method of ours runs without a caller; no byte of a body is read before the token is
+//! known; what streams ends when the token no longer counts. Deliberately not here: where tokens are stored, how many
+//! requests one may make, and what a role may do with a particular job.
+
+mod watched;
 
 use crate::status;
+use crate::transcode::problem;
+use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::middleware::{self, Next};
 use axum::response::Response;
@@ -15,6 +20,8 @@ use std::future::Future;
 use std::sync::Arc;
 use tonic::Status;
 use tonic::service::Routes;
+use uuid::Uuid;
+use watched::Watched;
 
 /// What a token allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
@@ -79,7 +86,9 @@ impl std::str::FromStr for Role {
 pub struct Caller {
     /// Whose jobs are meant.
     pub tenant_id: TenantId,
-    /// Which token, for the audit.
+    /// Which token.
+    pub token_id: Uuid,
+    /// Its name, for the audit.
     pub token_name: String,
     /// What it allows.
     pub role: Role,
@@ -95,6 +104,20 @@ impl Caller {
         let caller = request.extensions().get::<Self>().ok_or_else(status::unauthenticated)?;
         if caller.role.allows(needed) { Ok(caller) } else { Err(status::denied(needed.as_str())) }
     }
+
+    /// True for an administrator of the first tenant, who looks after all of them.
+    pub fn is_operator(&self) -> bool {
+        self.tenant_id == TenantId::DEFAULT && self.role == Role::Admin
+    }
+
+    /// The caller of `request`, if it is an operator.
+    ///
+    /// # Errors
+    /// As [`Caller::of`].
+    pub fn operator<T>(request: &tonic::Request<T>) -> Result<&Self, Status> {
+        let caller = Self::of(request, Role::Viewer)?;
+        if caller.is_operator() { Ok(caller) } else { Err(status::operators_only()) }
+    }
 }
 
 /// Looks a token up.
@@ -104,13 +127,38 @@ pub trait Authenticate: Send + Sync + 'static {
     /// # Errors
     /// [`status::unauthenticated`] when there is none or it has expired; UNAVAILABLE when that can't be found out.
     fn authenticate(&self, secret: &str) -> impl Future<Output = Result<Caller, Status>> + Send;
+
+    /// Counts a request of `caller`.
+    ///
+    /// # Errors
+    /// [`status::too_fast`] when it makes too many.
+    fn admit(&self, caller: &Caller) -> Result<(), Status> {
+        let _ = caller;
+        Ok(())
+    }
+
+    /// Returns once the token with this secret no longer counts; if nobody looks, never.
+    fn lost(self: Arc<Self>, secret: String) -> impl Future<Output = ()> + Send {
+        drop(secret);
+        std::future::pending()
+    }
 }
+
+/// A request that was counted already, on its way from REST.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Counted;
 
 /// Lets only requests with a valid token through to `routes`; health and reflection (`/grpc.…`) need none. Serve
 /// the result over gRPC and hand the same to [`crate::transcode::Gateway`].
 pub fn guard<A: Authenticate>(routes: Routes, authenticate: Arc<A>) -> Routes {
     let router = routes.prepare().into_axum_router();
     Routes::from(router.layer(middleware::from_fn_with_state(authenticate, admit::<A>)))
+}
+
+/// Lets only requests with a valid token through to `router`'s paths under `/v1/`, before their bodies are read. Behind
+/// it is a gateway to routes that [`guard`] has closed with the same `authenticate`; each request is counted once.
+pub fn guard_rest<A: Authenticate>(router: axum::Router, authenticate: Arc<A>) -> axum::Router {
+    router.layer(middleware::from_fn_with_state(authenticate, admit_rest::<A>))
 }
 
 async fn admit<A: Authenticate>(
@@ -121,17 +169,51 @@ async fn admit<A: Authenticate>(
     if request.uri().path().starts_with("/grpc.") {
         return next.run(request).await;
     }
-    let caller = match bearer(request.headers()) {
-        Some(secret) => authenticate.authenticate(secret).await,
-        None => Err(status::unauthenticated()),
+    let counted = request.extensions().get::<Counted>().is_some();
+    let Some(secret) = bearer(request.headers()).map(str::to_owned) else {
+        return status::unauthenticated().into_http();
     };
-    match caller {
+    match known(authenticate.as_ref(), &secret, counted).await {
         Ok(caller) => {
             request.extensions_mut().insert(caller);
-            next.run(request).await
+            let response = next.run(request).await;
+            let watch = move || -> std::pin::Pin<Box<dyn Future<Output = ()> + Send>> {
+                Box::pin(authenticate.lost(secret))
+            };
+            response.map(|body| Body::new(Watched::new(body, watch)))
         }
         Err(status) => status.into_http(),
     }
+}
+
+async fn admit_rest<A: Authenticate>(
+    State(authenticate): State<Arc<A>>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    if !request.uri().path().starts_with("/v1/") {
+        return next.run(request).await;
+    }
+    let caller = match bearer(request.headers()) {
+        Some(secret) => known(authenticate.as_ref(), secret, false).await,
+        None => Err(status::unauthenticated()),
+    };
+    match caller {
+        Ok(_) => {
+            request.extensions_mut().insert(Counted);
+            next.run(request).await
+        }
+        Err(status) => problem(&status),
+    }
+}
+
+/// Who has this secret, and may make one more request.
+async fn known<A: Authenticate>(authenticate: &A, secret: &str, counted: bool) -> Result<Caller, Status> {
+    let caller = authenticate.authenticate(secret).await?;
+    if !counted {
+        authenticate.admit(&caller)?;
+    }
+    Ok(caller)
 }
 
 /// The secret of a `Bearer` header.
@@ -183,11 +265,26 @@ mod tests {
             Caller::of(&request, Role::Viewer).expect_err("none").code(),
             tonic::Code::Unauthenticated
         );
-        let caller = Caller { tenant_id: TenantId::DEFAULT, token_name: "ci".to_owned(), role: Role::Viewer };
+        let caller = Caller {
+            tenant_id: TenantId::DEFAULT,
+            token_id: Uuid::nil(),
+            token_name: "ci".to_owned(),
+            role: Role::Viewer,
+        };
         request.extensions_mut().insert(caller.clone());
         assert_eq!(Caller::of(&request, Role::Viewer).expect("it may"), &caller);
         let refused = Caller::of(&request, Role::Editor).expect_err("it may not");
         assert_eq!(refused.code(), tonic::Code::PermissionDenied);
+        assert_eq!(Caller::operator(&request).expect_err("none").code(), tonic::Code::PermissionDenied);
+    }
+
+    #[test]
+    fn operators_are_the_first_tenants_administrators() {
+        let caller =
+            |tenant_id, role| Caller { tenant_id, token_id: Uuid::nil(), token_name: "x".to_owned(), role };
+        assert!(caller(TenantId::DEFAULT, Role::Admin).is_operator());
+        assert!(!caller(TenantId::DEFAULT, Role::Editor).is_operator());
+        assert!(!caller(TenantId(Uuid::from_u128(2)), Role::Admin).is_operator());
     }
 
     /// Knows nobody.

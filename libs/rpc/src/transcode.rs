@@ -16,11 +16,12 @@ pub use problem::of_status as problem;
 pub use rule::GatewayError;
 pub(crate) use rule::{Body, Rule, rules};
 
+use crate::auth::Counted;
 use crate::status;
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
-use axum::extract::{DefaultBodyLimit, State};
+use axum::extract::{DefaultBodyLimit, Extension, State};
 use axum::response::{IntoResponse, Response};
 use codec::DynamicCodec;
 use http::uri::PathAndQuery;
@@ -89,8 +90,12 @@ impl Gateway {
         rule: &Rule,
         message: DynamicMessage,
         headers: &HeaderMap,
+        counted: Option<Counted>,
     ) -> Result<DynamicMessage, Status> {
         let mut request = tonic::Request::new(message);
+        if let Some(counted) = counted {
+            request.extensions_mut().insert(counted);
+        }
         for name in FORWARDED {
             let value = headers.get(name).and_then(|value| MetadataValue::try_from(value.as_bytes()).ok());
             if let Some(value) = value {
@@ -112,6 +117,7 @@ async fn handle(
     method: Method,
     uri: Uri,
     headers: HeaderMap,
+    counted: Option<Extension<Counted>>,
     body: Result<Bytes, BytesRejection>,
 ) -> Response {
     let (rule, variables) = match gateway.find(&method, uri.path()) {
@@ -134,7 +140,7 @@ async fn handle(
         return problem::not_json();
     }
     let answer = match message(rule, &variables, uri.query().unwrap_or_default(), &body) {
-        Ok(message) => gateway.call(rule, message, &headers).await,
+        Ok(message) => gateway.call(rule, message, &headers, counted.map(|counted| counted.0)).await,
         Err(status) => Err(status),
     };
     match answer.and_then(|message| json::write(&message)) {

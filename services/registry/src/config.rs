@@ -12,16 +12,21 @@ service::settings! {
         database_connections_max: usize = 16,
         /// How long to wait at start for PostgreSQL and a schema of this release, in milliseconds.
         database_wait_ms: u64 = 60_000,
-        /// How long a token that was looked up counts without another look, in milliseconds, 1,000 at most: a
-        /// revoked one is refused after that.
-        token_cache_ms: u64 = 1_000,
+        /// How long a token that was looked up counts without another look, in milliseconds, 500 at most: a
+        /// revoked one is refused after that, and what it streams ends within 250 ms more.
+        token_cache_ms: u64 = 500,
+        /// Requests a second of one token to this process; 0 for any number. More are refused, and told when to try
+        /// again.
+        token_requests_per_second: u32 = 5_000,
+        /// Requests of one token at once after a pause.
+        token_requests_burst: u32 = 10_000,
         /// A request's size at most, in bytes.
         request_bytes_max: usize = 8_388_608,
     }
 }
 
-/// A revoked token is to be refused within a second.
-const TOKEN_CACHE_MS_MAX: u64 = 1_000;
+/// A revoked token is to be refused, and its streams are to end, within a second.
+const TOKEN_CACHE_MS_MAX: u64 = 500;
 
 impl Validate for RegistryConfig {
     fn validate(&self, common: &Common) -> Vec<Problem> {
@@ -32,6 +37,9 @@ impl Validate for RegistryConfig {
         }
         if self.database_connections_max == 0 {
             problems.push(Problem::new("database_connections_max", "0: use at least 1"));
+        }
+        if self.token_requests_per_second > 0 && self.token_requests_burst == 0 {
+            problems.push(Problem::new("token_requests_burst", "0: use at least 1"));
         }
         if self.request_bytes_max == 0 {
             problems.push(Problem::new("request_bytes_max", "0: use at least 1"));

@@ -209,7 +209,7 @@ pub fn renewal<'a>(
 }
 
 /// True when the two name different instants, apart from their calendars.
-fn retimes(old: &Definition, new: &Definition) -> bool {
+pub fn retimes(old: &Definition, new: &Definition) -> bool {
     let timing = |definition: &Definition| {
         let Definition { schedule, timezone, dst_gap, dst_fold, starts_at, ends_at, .. } = definition.clone();
         (schedule, timezone, dst_gap, dst_fold, starts_at, ends_at)

@@ -1,6 +1,6 @@
 //! What went wrong, as `application/problem+json` (RFC 9457).
 
-use crate::status::field_errors;
+use crate::status::{field_errors, is_over_limit, retry_after};
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, Method, StatusCode, header};
 use model::validate::FieldError;
@@ -33,7 +33,18 @@ fn kind(code: Code) -> Kind {
 
 /// A status as an answer, with every wrong field that it carries.
 pub fn of_status(status: &Status) -> Response {
-    let mut response = answer(kind(status.code()), status.message(), &field_errors(status));
+    let kind = match status.code() {
+        // What is wrong with it is the tenant's limit only.
+        Code::InvalidArgument if is_over_limit(status) => {
+            (StatusCode::UNPROCESSABLE_ENTITY, "limit", "Over a limit")
+        }
+        code => kind(code),
+    };
+    let mut response = answer(kind, status.message(), &field_errors(status));
+    if let Some(after) = retry_after(status) {
+        let seconds = after.as_secs() + u64::from(after.subsec_nanos() > 0); // whole seconds, and never too early
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds.max(1)));
+    }
     if status.code() == Code::Unauthenticated {
         response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     }

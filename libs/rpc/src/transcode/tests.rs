@@ -86,7 +86,12 @@ struct Tokens;
 impl Authenticate for Tokens {
     async fn authenticate(&self, secret: &str) -> Result<Caller, Status> {
         let role = secret.parse().map_err(|_| status::unauthenticated())?;
-        Ok(Caller { tenant_id: TenantId::DEFAULT, token_name: secret.to_owned(), role })
+        Ok(Caller {
+            tenant_id: TenantId::DEFAULT,
+            token_id: uuid::Uuid::nil(),
+            token_name: secret.to_owned(),
+            role,
+        })
     }
 }
 
