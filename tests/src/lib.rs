@@ -8,6 +8,7 @@
     reason = "a test's failure is a panic that names the cause"
 )]
 
+pub mod python;
 pub mod receiver;
 
 use chrono::{DateTime, Utc};

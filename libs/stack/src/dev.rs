@@ -278,6 +278,7 @@ impl Stack {
             etcd: self.etcd.endpoints(),
             postgres: self.postgres.url(),
             admin_token_file: prepare::admin_file(&self.options.data),
+            worker_token_file: prepare::worker_file(&self.options.data),
         }
     }
 

@@ -23,9 +23,9 @@ logging.basicConfig(level=logging.INFO)
 worker = Worker(
     os.environ["ESCAPEMENT_DISPATCHERS"].split(","),  # http://host:port, more than one: runs survive the end of one
     os.environ["ESCAPEMENT_WORKER_TOKEN"],
-    queues=["billing-python"],
+    queues=["billing"],
     slots=8,  # runs at a time
-    name="billing-python",
+    name="billing-1",
     version="1.0",
     labels={"team": "billing"},
 )

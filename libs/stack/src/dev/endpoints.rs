@@ -29,6 +29,8 @@ pub struct Endpoints {
     pub postgres: String,
     /// Holds the bearer token of the administrator.
     pub admin_token_file: PathBuf,
+    /// Holds the bearer token of worker programs.
+    pub worker_token_file: PathBuf,
 }
 
 /// A registry.
@@ -51,6 +53,9 @@ pub struct ProcessEndpoint {
     pub pid: u32,
     /// Base address of health and metrics.
     pub http: String,
+    /// Address of gRPC, if it has one: a dispatcher's is for workers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grpc: Option<String>,
 }
 
 impl Endpoints {

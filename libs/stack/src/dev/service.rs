@@ -164,7 +164,7 @@ impl Service {
 
     pub(super) fn process_endpoint(&self) -> ProcessEndpoint {
         let http = self.endpoint("http").unwrap_or_default();
-        ProcessEndpoint { name: self.name.clone(), pid: self.pid(), http }
+        ProcessEndpoint { name: self.name.clone(), pid: self.pid(), http, grpc: self.endpoint("grpc") }
     }
 
     pub(super) fn newly_ended(&mut self) -> Option<(String, ExitStatus)> {

@@ -52,6 +52,9 @@ async fn foreground(start: &DevStart) -> anyhow::Result<()> {
     tell!("Ready after {:.1} s. In another terminal:\n", started.elapsed().as_secs_f32());
     tell!("  export ESCAPEMENT_SERVER={}", endpoints.registry.rest);
     tell!("  export ESCAPEMENT_TOKEN=$(cat {})", endpoints.admin_token_file.display());
+    let dispatchers = endpoints.dispatchers.iter().filter_map(|dispatcher| dispatcher.grpc.as_deref());
+    tell!("  export ESCAPEMENT_DISPATCHERS={}", dispatchers.collect::<Vec<_>>().join(","));
+    tell!("  export ESCAPEMENT_WORKER_TOKEN=$(cat {})", endpoints.worker_token_file.display());
     let leader = leader(&client).await;
     for ticker in &endpoints.tickers {
         let role = if leader.as_deref() == Some(ticker.name.as_str()) { "leads" } else { "stands by" };
