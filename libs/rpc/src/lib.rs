@@ -6,6 +6,7 @@
 
 pub mod auth;
 pub mod convert;
+pub mod fields;
 pub mod openapi;
 pub mod reflection;
 pub mod status;

@@ -10,6 +10,7 @@
 mod bits;
 mod calendar;
 mod civil;
+mod coming;
 mod days;
 mod describe;
 mod every;
@@ -32,6 +33,7 @@ mod way;
 mod zone;
 
 pub use calendar::{Closed, DateSet, MOVE_DAYS_MAX, OpenDays};
+pub use coming::{AHEAD as COMING_AHEAD, Change, Coming, INSTANTS_MAX as COMING_INSTANTS_MAX, Load, coming};
 pub use explain::{Explanation, Reason, Verdict};
 pub use misfire::Settled;
 pub use note::Note;

@@ -1,11 +1,13 @@
 //! Runs as people see them: the ledger with what is going on now, output and worker beside it. Reads only, from the
 //! one view that says in which phase a run is.
 
+use crate::job::planned_each_time;
 use crate::{Store, StoreError, Transaction, sql};
 use chrono::{DateTime, Utc};
 use model::ids::{Generation, JobId, TenantId};
-use model::run::Phase;
+use model::run::{Origin, Phase};
 use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
 
 /// A run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,8 +71,42 @@ pub struct PastAttempt {
     pub error: String,
 }
 
-/// At most `limit` runs of a job scheduled before `before`, latest first; only those in one of `phases`, if any are
-/// named.
+/// Which runs are asked for; all that is named must hold.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Filter {
+    /// Scheduled at this instant or later.
+    pub from: DateTime<Utc>,
+    /// In one of these phases, if any is named.
+    pub phases: Vec<Phase>,
+    /// Of one of these origins, if any is named.
+    pub origins: Vec<Origin>,
+}
+
+impl Filter {
+    fn phases(&self) -> Vec<&'static str> {
+        self.phases.iter().map(|phase| phase.as_str()).collect()
+    }
+
+    fn origins(&self) -> Vec<&'static str> {
+        self.origins.iter().map(|origin| origin.as_str()).collect()
+    }
+
+    /// The statement that finds such runs across jobs without a walk over all others, where there is one.
+    fn across(&self) -> &'static str {
+        let all = |named: &[Phase]| {
+            !self.phases.is_empty() && self.phases.iter().all(|phase| named.contains(phase))
+        };
+        if all(&[Phase::Failed, Phase::TimedOut, Phase::Lost, Phase::Cancelled, Phase::Skipped]) {
+            sql!("history/search_ended.sql")
+        } else if all(&[Phase::Running, Phase::Retrying]) {
+            sql!("history/search_open.sql")
+        } else {
+            sql!("history/search.sql")
+        }
+    }
+}
+
+/// At most `limit` runs of a job scheduled before `before`, latest first.
 ///
 /// # Errors
 /// [`StoreError`] when the database can't be asked.
@@ -79,15 +115,51 @@ pub async fn page(
     tenant: TenantId,
     job: JobId,
     before: DateTime<Utc>,
-    phases: &[Phase],
+    filter: &Filter,
     limit: i64,
 ) -> Result<Vec<Run>, StoreError> {
-    let phases: Vec<_> = phases.iter().map(|phase| phase.as_str()).collect();
+    let (phases, origins) = (filter.phases(), filter.origins());
     let client = store.client("list runs").await?;
     let rows = client
-        .query("list runs", sql!("history/page.sql"), &[&tenant.0, &job.0, &before, &phases, &limit])
+        .query(
+            "list runs",
+            sql!("history/page.sql"),
+            &[&tenant.0, &job.0, &before, &phases, &limit, &filter.from, &origins],
+        )
         .await?;
     rows.iter().map(read).collect()
+}
+
+/// A run and whose it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Owned {
+    /// The job's identity.
+    pub job: JobId,
+    /// The job's name, now.
+    pub job_name: String,
+    /// The run.
+    pub run: Run,
+}
+
+/// At most `limit` runs of all jobs of `tenant`, latest first, from the instant and job of the last one seen on.
+///
+/// # Errors
+/// [`StoreError`] when the database can't be asked.
+pub async fn search(
+    store: &Store,
+    tenant: TenantId,
+    before: (DateTime<Utc>, JobId),
+    filter: &Filter,
+    limit: i64,
+) -> Result<Vec<Owned>, StoreError> {
+    let (phases, origins) = (filter.phases(), filter.origins());
+    let (at, job) = (before.0, before.1.0);
+    let params: [&(dyn ToSql + Sync); 7] = [&tenant.0, &at, &job, &filter.from, &phases, &origins, &limit];
+    let rows = planned_each_time(store, filter.across(), &params).await?;
+    let owned = |row: &Row| {
+        Ok(Owned { job: JobId(row.get("job_id")), job_name: row.get("job_name"), run: read(row)? })
+    };
+    rows.iter().map(owned).collect()
 }
 
 /// One run.

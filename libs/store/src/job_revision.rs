@@ -1,7 +1,7 @@
 //! Every definition that a job ever had, who put it in force, and from when on. Append-only: the planner, the
 //! watchdog and `why` answer from here what applied at an instant.
 
-use crate::{StoreError, Transaction, sql};
+use crate::{Store, StoreError, Transaction, sql};
 use chrono::{DateTime, Utc};
 use model::ids::{Generation, JobId};
 use model::job::Definition;
@@ -92,4 +92,51 @@ pub async fn definitions(
         Ok((key, definition.0))
     });
     read.collect()
+}
+
+/// A revision as people look at it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Past {
+    /// Its number.
+    pub generation: Generation,
+    /// It applies to instants after this.
+    pub in_force_from: DateTime<Utc>,
+    /// As [`Action::as_str`].
+    pub action: String,
+    /// Who.
+    pub author: String,
+    /// Why, for people; may be empty.
+    pub reason: String,
+    /// The job is paused while it is in force.
+    pub paused: bool,
+    /// The definition, or why this version can't read it.
+    pub definition: Result<Definition, String>,
+}
+
+/// At most `limit` revisions of `job` before generation `before`, the latest first.
+///
+/// # Errors
+/// [`StoreError::Database`].
+pub async fn page(
+    store: &Store,
+    job: JobId,
+    before: Generation,
+    limit: i64,
+) -> Result<Vec<Past>, StoreError> {
+    let client = store.client("list revisions").await?;
+    let rows =
+        client.query("list revisions", sql!("job_revision/page.sql"), &[&job.0, &before.0, &limit]).await?;
+    let past = |row: &tokio_postgres::Row| Past {
+        generation: Generation(row.get("generation")),
+        in_force_from: row.get("in_force_from"),
+        action: row.get("action"),
+        author: row.get("author"),
+        reason: row.get::<_, Option<String>>("reason").unwrap_or_default(),
+        paused: row.get("paused"),
+        definition: row
+            .try_get::<_, Json<Definition>>("definition")
+            .map(|definition| definition.0)
+            .map_err(|error| error.to_string()),
+    };
+    Ok(rows.iter().map(past).collect())
 }

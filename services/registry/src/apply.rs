@@ -1,14 +1,17 @@
 //! Apply: a whole set of definitions in one transaction, all or nothing. Applying the same set again writes nothing.
 //!
+//! With labels to prune by, jobs that have them and are not in the set are deleted by it. A dry run stores nothing.
+//!
 //! Order of locks: the jobs that exist, those that name a calendar of the set among them, by id; then the calendars,
 //! then the channels; then new names. Whoever overtakes between looking something up and locking it makes the
 //! transaction start again.
 
+mod coming;
 mod set;
 mod write;
 
 use crate::calendars;
-use crate::failure::{Failure, retrying};
+use crate::failure::{Failure, retrying, wrong};
 use crate::references::Known;
 use crate::registry::Registry;
 use chrono::{DateTime, Utc};
@@ -17,6 +20,7 @@ use rpc::auth::{Caller, Role};
 use rpc::v1;
 use rpc::v1::applied::Change as Changed;
 use rpc::v1::apply_service_server::ApplyService;
+use schedule::DateSets;
 use set::Set;
 use std::collections::{BTreeMap, BTreeSet};
 use store::alert_channel::{self, Channel};
@@ -24,34 +28,53 @@ use store::calendar::{self, Calendar};
 use store::job::{self, Stored};
 use store::{Store, Transaction, job_change};
 use tonic::{Request, Response, Status};
-use write::Writing;
+use write::{Step, Writing};
+
+/// Jobs that one call deletes.
+const PRUNED_MAX: i64 = 10_000;
 
 #[tonic::async_trait]
 impl ApplyService for Registry {
     async fn apply(&self, request: Request<v1::ApplyRequest>) -> Result<Response<v1::ApplyResponse>, Status> {
         let caller = Caller::of(&request, Role::Editor)?.clone();
         let set = Set::read(request.into_inner()).map_err(Failure::Invalid)?;
-        let results = retrying(|| apply(&self.store, &caller, &set)).await?;
+        let Outcome { results, steps, dates, at } = retrying(|| apply(&self.store, &caller, &set)).await?;
+        if set.dry_run {
+            let coming = coming::of(steps, dates, at).await?;
+            let response = v1::ApplyResponse { results, dry_run: true, coming: Some(coming) };
+            return Ok(Response::new(response));
+        }
         let count = |change: Changed| results.iter().filter(|result| result.change == change as i32).count();
         tracing::info!(
             created = count(Changed::Created),
             changed = count(Changed::Changed),
             unchanged = count(Changed::Unchanged),
+            deleted = count(Changed::Deleted),
             actor = caller.token_name,
             "Applied a set of definitions"
         );
-        Ok(Response::new(v1::ApplyResponse { results }))
+        Ok(Response::new(v1::ApplyResponse { results, dry_run: false, coming: None }))
     }
 }
 
-async fn apply(store: &Store, caller: &Caller, set: &Set) -> Result<Vec<v1::Applied>, Failure> {
+/// What became of a set, or would.
+struct Outcome {
+    results: Vec<v1::Applied>,
+    steps: Vec<Step>,
+    /// Of the calendars that they name, when it is a dry run.
+    dates: DateSets,
+    at: DateTime<Utc>,
+}
+
+/// A dry run does everything and undoes it: what it says is what would happen, limits and names that are taken included.
+async fn apply(store: &Store, caller: &Caller, set: &Set) -> Result<Outcome, Failure> {
     let mut client = store.client("apply a set").await?;
     let tx = client.begin("apply a set").await?;
     // A set that is wrong anyway waits for nobody's jobs.
-    let Jobs { at, named, users } = if set.errors.is_empty() {
+    let Jobs { at, named, users, pruned } = if set.errors.is_empty() {
         lock_jobs(&tx, caller, set).await?
     } else {
-        Jobs { at: job_change::now(&tx).await?, named: BTreeMap::new(), users: Vec::new() }
+        Jobs { at: job_change::now(&tx).await?, ..Jobs::default() }
     };
     let calendars = lock_calendars(&tx, caller, set).await?;
     let channels = lock_channels(&tx, caller, set).await?;
@@ -60,19 +83,29 @@ async fn apply(store: &Store, caller: &Caller, set: &Set) -> Result<Vec<v1::Appl
     if !errors.is_empty() {
         return Err(Failure::Invalid(errors));
     }
-    let users = calendars::still_used(&tx, caller, &set.calendar_names(), users).await?;
-    let mut writing = Writing { tx: &tx, caller, at, events: Vec::new(), results: Vec::new() };
+    let mut users = calendars::still_used(&tx, caller, &set.calendar_names(), users).await?;
+    users.retain(|user| pruned.iter().all(|job| job.id != user.id));
+    let (events, results, steps) = (Vec::new(), Vec::new(), Vec::new());
+    let mut writing = Writing { tx: &tx, caller, at, events, results, steps };
     writing.channels(&set.channels, &by_name(channels, |channel| &channel.name)).await?;
     let calendars = by_name(calendars, |calendar| &calendar.name);
     let changed = writing.calendars(&set.calendars, &calendars, &users, &mut known).await?;
+    let deleted = writing.prune(&pruned).await?;
     writing.jobs(&set.jobs, &named, &users, &changed, &mut known).await?;
-    let Writing { events, results, .. } = writing;
+    let Writing { events, mut results, steps, .. } = writing;
+    results.extend(deleted);
+    if set.dry_run {
+        let named: Vec<_> = steps.iter().flat_map(|step| step.before.iter().chain(&step.after)).collect();
+        known.complete(&tx, named.into_iter()).await?;
+        return Ok(Outcome { results, steps, dates: known.dates().clone(), at });
+    }
     store::audit::record(&tx, caller.tenant_id, &caller.token_name, &events).await?;
     tx.commit().await?;
-    Ok(results)
+    Ok(Outcome { results, steps: Vec::new(), dates: DateSets::default(), at })
 }
 
 /// The jobs that nobody else changes, plans or judges until the set is applied.
+#[derive(Default)]
 struct Jobs {
     /// The moment of the change.
     at: DateTime<Utc>,
@@ -80,27 +113,47 @@ struct Jobs {
     named: BTreeMap<String, Stored>,
     /// Those that named a calendar of the set when they were looked for.
     users: Vec<Stored>,
+    /// Those that are to be deleted, by name.
+    pruned: Vec<Stored>,
 }
 
 async fn lock_jobs(tx: &Transaction<'_>, caller: &Caller, set: &Set) -> Result<Jobs, Failure> {
-    let names: Vec<&str> = set.jobs.iter().map(|job| job.written.name.as_str()).collect();
-    let found = job::by_names(tx, caller.tenant_id, &names).await?;
+    let names: BTreeSet<&str> = set.jobs.iter().map(|job| job.written.name.as_str()).collect();
+    let found = job::by_names(tx, caller.tenant_id, &names.iter().copied().collect::<Vec<_>>()).await?;
     let users = calendar::used_by(tx, caller.tenant_id, &set.calendar_names(), None).await?;
     let users: BTreeSet<JobId> = users.into_iter().map(|(job, _)| job).collect();
-    let ids: BTreeSet<JobId> = users.iter().chain(found.values()).copied().collect();
+    let labelled = if set.prune.is_empty() {
+        Vec::new()
+    } else {
+        job::labelled(tx, caller.tenant_id, &set.prune, PRUNED_MAX + 1).await?
+    };
+    if labelled.len() as i64 > PRUNED_MAX {
+        return Err(wrong(
+            "prune.labels",
+            format!("more than {PRUNED_MAX} jobs have them: name further labels"),
+        ));
+    }
+    let ids: BTreeSet<JobId> = users.iter().chain(found.values()).chain(&labelled).copied().collect();
     let locked = job_change::lock(tx, &ids.into_iter().collect::<Vec<_>>()).await?;
-    let (mut named, mut locked_users) = (BTreeMap::new(), Vec::new());
+    let (mut named, mut locked_users, mut pruned) = (BTreeMap::new(), Vec::new(), Vec::new());
     for job in locked.jobs.into_iter().filter(|job| job.deleted_at.is_none()) {
         if users.contains(&job.id) {
             locked_users.push(job.clone());
         }
-        if names.contains(&job.name.as_str()) {
+        if names.contains(job.name.as_str()) {
             named.insert(job.name.clone(), job);
+        } else if labelled.contains(&job.id) && set.prunes(&job.definition) {
+            pruned.push(job);
         }
     }
+    pruned.sort_by(|one, other| one.name.cmp(&other.name));
     let same = found.iter().all(|(name, id)| named.get(name).is_some_and(|job| job.id == *id));
     // Renamed or deleted between the look and the lock.
-    if same { Ok(Jobs { at: locked.at, named, users: locked_users }) } else { Err(Failure::Overtaken) }
+    if same {
+        Ok(Jobs { at: locked.at, named, users: locked_users, pruned })
+    } else {
+        Err(Failure::Overtaken)
+    }
 }
 
 /// The calendars that the set names or defines, as far as they exist: they stay until the transaction ends.

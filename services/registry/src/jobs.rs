@@ -1,4 +1,5 @@
-//! Jobs: create, get, list, update, delete. Pausing, triggering, backfilling and explaining one have files of their own.
+//! Jobs: create, get, update, delete. Listing, pausing, triggering, backfilling and explaining them have files of their
+//! own.
 //!
 //! Each call is one transaction, or nothing. A create or delete whose answer was lost may be repeated: it is told that
 //! the job exists, or is gone.
@@ -8,10 +9,11 @@ use crate::definition::{self, Given};
 use crate::failure::{Failure, retrying};
 use crate::references::{self, Known};
 use crate::registry::Registry;
-use crate::{backfill, idempotency, page, pause, trigger, why};
+use crate::{backfill, idempotency, job_list, limits, pause, revisions, trigger, why};
 use rpc::auth::{Caller, Role};
 use rpc::v1;
 use rpc::v1::job_service_server::JobService;
+use schedule::DateSets;
 use store::job::{self, Stored};
 use store::{Store, job_change};
 use tonic::{Request, Response, Status};
@@ -29,8 +31,7 @@ impl JobService for Registry {
 
     async fn get_job(&self, request: Request<v1::GetJobRequest>) -> Result<Response<v1::Job>, Status> {
         let caller = Caller::of(&request, Role::Viewer)?.clone();
-        let job = find(&self.store, &caller, &request.into_inner().job).await?;
-        Ok(Response::new(message(&self.store, &job).await?))
+        Ok(Response::new(job_list::get(&self.store, &caller, &request.into_inner().job).await?))
     }
 
     async fn list_jobs(
@@ -39,7 +40,7 @@ impl JobService for Registry {
     ) -> Result<Response<v1::ListJobsResponse>, Status> {
         let caller = Caller::of(&request, Role::Viewer)?.clone();
         let request = request.into_inner();
-        Ok(Response::new(list(&self.store, &caller, &request).await?))
+        Ok(Response::new(job_list::list(&self.store, &caller, &request).await?))
     }
 
     async fn update_job(&self, request: Request<v1::UpdateJobRequest>) -> Result<Response<v1::Job>, Status> {
@@ -51,13 +52,34 @@ impl JobService for Registry {
         if keeps_name {
             job.name.clone_from(&found.name);
         }
-        let given = definition::read(&job);
-        let updated = retrying(|| update(&self.store, &caller, &found, &given, keeps_name)).await?;
-        tracing::info!(
-            job.name = %updated.name, job.id = %updated.id, job.generation = updated.generation.0,
-            actor = caller.token_name, "Updated a job"
-        );
-        Ok(Response::new(message(&self.store, &updated).await?))
+        let wanted = Wanted::Whole { given: Box::new(definition::read(&job)), keeps_name };
+        let updated = update_and_tell(&self.store, &caller, &found, &wanted).await?;
+        Ok(Response::new(updated))
+    }
+
+    async fn patch_job(&self, request: Request<v1::PatchJobRequest>) -> Result<Response<v1::Job>, Status> {
+        let caller = Caller::of(&request, Role::Editor)?.clone();
+        let v1::PatchJobRequest { name, job, update_mask } = request.into_inner();
+        let found = find(&self.store, &caller, &name).await?;
+        let wanted = Wanted::Part { given: Box::new(given(job)?), paths: update_mask };
+        let updated = update_and_tell(&self.store, &caller, &found, &wanted).await?;
+        Ok(Response::new(updated))
+    }
+
+    async fn list_revisions(
+        &self,
+        request: Request<v1::ListRevisionsRequest>,
+    ) -> Result<Response<v1::ListRevisionsResponse>, Status> {
+        let caller = Caller::of(&request, Role::Viewer)?.clone();
+        Ok(Response::new(revisions::list(&self.store, &caller, &request.into_inner()).await?))
+    }
+
+    async fn compare_revisions(
+        &self,
+        request: Request<v1::CompareRevisionsRequest>,
+    ) -> Result<Response<v1::CompareRevisionsResponse>, Status> {
+        let caller = Caller::of(&request, Role::Viewer)?.clone();
+        Ok(Response::new(revisions::compare(&self.store, &caller, &request.into_inner()).await?))
     }
 
     async fn delete_job(&self, request: Request<v1::DeleteJobRequest>) -> Result<Response<()>, Status> {
@@ -139,20 +161,6 @@ fn not_found(name_or_id: &str) -> Failure {
     Failure::NotFound { kind: "job", name: name_or_id.to_owned() }
 }
 
-async fn list(
-    store: &Store,
-    caller: &Caller,
-    request: &v1::ListJobsRequest,
-) -> Result<v1::ListJobsResponse, Failure> {
-    let size = page::size(request.page_size)?;
-    let after = page::last_key(&request.page_token)?.unwrap_or_default();
-    let mut jobs = job::page(store, caller.tenant_id, &after, size as i64 + 1).await?;
-    let next_page_token = page::cut(&mut jobs, size).map(|last| page::token(&last.name)).unwrap_or_default();
-    let dates = references::dates(store, jobs.iter().map(|job| (job.tenant, &job.definition))).await?;
-    let jobs = jobs.iter().map(|job| definition::message(job, &dates)).collect();
-    Ok(v1::ListJobsResponse { jobs, next_page_token })
-}
-
 /// A stored job as a message.
 ///
 /// # Errors
@@ -169,6 +177,8 @@ async fn create(store: &Store, caller: &Caller, given: &Given) -> Result<Stored,
     let at = job_change::now(&tx).await?;
     let owner = definition::new_owner(caller.tenant_id, at);
     let written = given.resolved(&known, None, owner, at).map_err(Failure::Invalid)?;
+    let asked = limits::Asked { index: None, definition: &written.definition, before: None, owner };
+    limits::check(&tx, caller, at, &[asked], 1).await?;
     let new = definition::creation(&written, owner, known.dates());
     let created = job_change::create(&tx, caller.tenant_id, at, &caller.token_name, &[new]).await;
     created.map_err(|error| name_taken(error, &written.name))?;
@@ -178,17 +188,49 @@ async fn create(store: &Store, caller: &Caller, given: &Given) -> Result<Stored,
     Ok(definition::created(&new, caller.tenant_id, at))
 }
 
-async fn update(
+/// What a job is to become.
+enum Wanted {
+    /// This; by the name that it has by then, if `keeps_name`.
+    Whole { given: Box<Given>, keeps_name: bool },
+    /// What it is by then, with those fields of `given` that `paths` name.
+    Part { given: Box<v1::Job>, paths: Vec<String> },
+}
+
+impl Wanted {
+    /// As a whole, over the locked `job`.
+    fn over(&self, job: &Stored) -> Result<(Given, bool), Failure> {
+        match self {
+            Self::Whole { given, keeps_name } => Ok(((**given).clone(), *keeps_name)),
+            Self::Part { given, paths } => {
+                let stored = definition::message(job, &DateSets::default());
+                let mut merged = rpc::fields::merge(&stored, given, paths).map_err(Failure::Invalid)?;
+                merged.generation = given.generation;
+                Ok((definition::read(&merged), false))
+            }
+        }
+    }
+}
+
+async fn update_and_tell(
     store: &Store,
     caller: &Caller,
     found: &Stored,
-    given: &Given,
-    keeps_name: bool,
-) -> Result<Stored, Failure> {
+    wanted: &Wanted,
+) -> Result<v1::Job, Failure> {
+    let updated = retrying(|| update(store, caller, found, wanted)).await?;
+    tracing::info!(
+        job.name = %updated.name, job.id = %updated.id, job.generation = updated.generation.0,
+        actor = caller.token_name, "Updated a job"
+    );
+    message(store, &updated).await
+}
+
+async fn update(store: &Store, caller: &Caller, found: &Stored, wanted: &Wanted) -> Result<Stored, Failure> {
     let mut client = store.client("update a job").await?;
     let tx = client.begin("update a job").await?;
     let locked = job_change::lock(&tx, &[found.id]).await?;
     let job = still_there(locked.jobs, found)?;
+    let (given, keeps_name) = wanted.over(&job)?;
     let known = Known::hold(&tx, caller, &given.named).await?;
     let resolved = given.resolved(&known, Some(&job), definition::owner(&job), locked.at);
     let mut written = resolved.map_err(Failure::Invalid)?;
@@ -200,6 +242,13 @@ async fn update(
     }
     let change = definition::change(&job, &written, known.dates(), locked.at);
     let Some(change) = change else { return Ok(job) };
+    let asked = limits::Asked {
+        index: None,
+        definition: &written.definition,
+        before: Some(&job.definition),
+        owner: definition::owner(&job),
+    };
+    limits::check(&tx, caller, locked.at, &[asked], 0).await?;
     let generation = change.generation;
     let changed =
         job_change::change(&tx, locked.at, &caller.token_name, job_change::Action::Changed, &[change]).await;

@@ -16,40 +16,44 @@ mod config;
 mod definition;
 mod failure;
 mod idempotency;
+mod job_list;
 mod jobs;
+mod limits;
 mod metrics;
 mod occurrences;
-mod limits;
 mod output;
 mod page;
 mod pause;
 mod preview;
 mod probe;
+mod rate;
 mod references;
 mod registry;
-mod rate;
 mod rerun;
 mod rest;
+mod revisions;
+mod run_list;
 mod runs;
 mod status;
-mod trigger;
-mod why;
-
-pub use config::RegistryConfig;
 mod tenants;
 mod tokens;
 mod trail;
+mod trigger;
+mod watch_runs;
+mod why;
+
+pub use config::RegistryConfig;
 
 use secrecy::ExposeSecret;
 use service::config::{Common, Problem};
 use service::runtime::{BoxError, Context};
 use service::shutdown::Drain;
+use std::sync::Arc;
 use std::time::Duration;
 use store::{Settings, Store, clock};
 use tokio_stream::wrappers::TcpListenerStream;
 
 /// The longest pause inside a transaction: what it has locked is not planned meanwhile.
-use std::sync::Arc;
 const IDLE_IN_TRANSACTION: Duration = Duration::from_secs(5);
 
 /// Runs the registry until it is told to stop: binds its ports, waits for the database, answers, and finishes the
@@ -76,12 +80,12 @@ pub async fn run(context: Context<RegistryConfig>) -> Result<(), BoxError> {
     let Some(ready) = ready else { return Ok(()) };
     ready?;
     database.met();
+    let note = tokio::spawn(auth::note(tokens, context.shutdown.clone()));
     let probe = tokio::spawn(probe::run(store.clone(), database, context.shutdown.clone()));
     let rest = format!("http://{}", http.address);
     context.publish(serde_json::json!({ "http": rest, "rest": rest, "grpc": format!("http://{grpc}") }))?;
     tracing::info!(listen.rest = rest, listen.grpc = %grpc, "Ready");
 
-    let note = tokio::spawn(auth::note(tokens, context.shutdown.clone()));
     let stopping = context.shutdown.clone();
     let server = tonic::transport::Server::builder()
         .add_routes(routes)
@@ -96,22 +100,22 @@ pub async fn run(context: Context<RegistryConfig>) -> Result<(), BoxError> {
     let _ = drain.stage("gRPC requests in flight", async { drop(server.await) }).await;
     let _ = drain.stage("REST requests in flight", async { drop(http.stop().await) }).await;
     let _ = drain.stage("database probe", async { drop(probe.await) }).await;
+    let _ = drain.stage("use of tokens", async { drop(note.await) }).await;
     store.close();
     Ok(())
 }
 
-fn store_settings(common: &Common, own: &RegistryConfig) -> Result<Settings, BoxError> {
-    let _ = drain.stage("use of tokens", async { drop(note.await) }).await;
-    let url = common.database_url().map_err(|problem: Problem| service::runtime::misconfigured(problem))?;
-    let mut settings = Settings::new(url.expose_secret(), common.cell.as_str(), "escapement-registry");
-    settings.connections_max = own.database_connections_max;
-    // Ten thousand definitions are worked out between two statements.
 fn tokens(store: &Store, own: &RegistryConfig) -> auth::Tokens {
     let rate = own.token_requests_per_second;
     let buckets = (rate > 0).then(|| rate::Buckets::new(rate, own.token_requests_burst));
     auth::Tokens::new(store.clone(), Duration::from_millis(own.token_cache_ms), buckets)
 }
 
+fn store_settings(common: &Common, own: &RegistryConfig) -> Result<Settings, BoxError> {
+    let url = common.database_url().map_err(|problem: Problem| service::runtime::misconfigured(problem))?;
+    let mut settings = Settings::new(url.expose_secret(), common.cell.as_str(), "escapement-registry");
+    settings.connections_max = own.database_connections_max;
+    // Ten thousand definitions are worked out between two statements.
     settings.idle_in_transaction_timeout = IDLE_IN_TRANSACTION;
     Ok(settings)
 }

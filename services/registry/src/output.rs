@@ -18,7 +18,7 @@ use store::history::{self, Run};
 use store::job::Stored;
 use store::run_live::{self, Shown};
 use store::{Store, StoreError};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
@@ -44,6 +44,20 @@ impl Watching {
     pub fn until(stop: CancellationToken) -> Self {
         Self { places: Arc::new(Semaphore::new(WATCHING_MAX)), stop }
     }
+
+    /// A place for one more, until it is dropped.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED when there is none.
+    pub fn place(&self) -> Result<OwnedSemaphorePermit, Status> {
+        let place = self.places.clone().try_acquire_owned();
+        place.map_err(|_| Status::resource_exhausted("too many watch runs here: try again later"))
+    }
+
+    /// Until when.
+    pub fn stopped(&self) -> CancellationToken {
+        self.stop.clone()
+    }
 }
 
 /// Messages for one who watches.
@@ -67,8 +81,7 @@ pub async fn watch(
         let name = run_name(&job.name, scheduled_for);
         return Err(Failure::NotFound { kind: "run", name }.into());
     }
-    let place = watching.places.clone().try_acquire_owned();
-    let place = place.map_err(|_| Status::resource_exhausted("too many watch runs here: try again later"))?;
+    let place = watching.place()?;
     let (sender, messages) = mpsc::channel(WAITING_MAX);
     let (store, stop, once) = (store.clone(), watching.stop.clone(), request.once);
     tokio::spawn(async move {

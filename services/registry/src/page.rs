@@ -39,6 +39,33 @@ pub fn last_key(token: &str) -> Result<Option<String>, Failure> {
     key.map(Some).ok_or_else(bad_token)
 }
 
+/// The token of the page that follows the item with the key `last` of the list that `filter` describes: it counts for no
+/// other one.
+pub fn token_of(filter: &str, last: &str) -> String {
+    token(&format!("{:016x}{last}", fingerprint(filter)))
+}
+
+/// The key in a token of the list that `filter` describes; none for the first page.
+///
+/// # Errors
+/// [`Failure::Invalid`] for a token that none of our answers held, or that one with another filter did.
+pub fn last_key_of(filter: &str, token: &str) -> Result<Option<String>, Failure> {
+    let Some(key) = last_key(token)? else { return Ok(None) };
+    let (mark, key) = key.split_at_checked(16).ok_or_else(bad_token)?;
+    match u64::from_str_radix(mark, 16) {
+        Ok(mark) if mark == fingerprint(filter) => Ok(Some(key.to_owned())),
+        Ok(_) => Err(wrong("pageToken", "is of a list with other filters: begin that one without a token")),
+        Err(_) => Err(bad_token()),
+    }
+}
+
+/// FNV-1a: the same on every registry.
+fn fingerprint(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
+
 /// A token that none of our answers held.
 pub fn bad_token() -> Failure {
     wrong("pageToken", "is not one that an answer held: use nextPageToken of the previous page, or none")
@@ -67,6 +94,15 @@ mod tests {
         assert_eq!(last_key(&token("invoices")).expect("ours").as_deref(), Some("invoices"));
         assert_eq!(last_key("").expect("the first page"), None);
         assert!(last_key("not ours!").is_err());
+    }
+
+    #[test]
+    fn a_token_counts_for_the_list_that_it_is_of() {
+        let token = token_of("queue=a", "invoices");
+        assert_eq!(last_key_of("queue=a", &token).expect("ours").as_deref(), Some("invoices"));
+        assert_eq!(last_key_of("queue=a", "").expect("the first page"), None);
+        assert!(last_key_of("queue=b", &token).is_err());
+        assert!(last_key_of("queue=a", &super::token("invoices")).is_err());
     }
 
     #[test]

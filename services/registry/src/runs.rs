@@ -1,11 +1,10 @@
-//! Runs: the history of a job, planned runs on demand, and one run with its attempts.
+//! Runs: one with its attempts, and as messages. Lists of them and watching them have files of their own.
 
 use crate::failure::Failure;
 use crate::registry::Registry;
-use crate::{idempotency, jobs, output, page, rerun};
+use crate::{idempotency, jobs, output, rerun, run_list, watch_runs};
 use chrono::{DateTime, Utc};
-use model::ids::{RunKey, instant_text, run_name};
-use model::run::Phase;
+use model::ids::{JobId, RunKey, run_name};
 use rpc::auth::{Caller, Role};
 use rpc::convert::{run, time};
 use rpc::v1;
@@ -15,12 +14,6 @@ use store::job::Stored;
 use store::{Store, Transaction};
 use tonic::{Request, Response, Status};
 
-/// After every occurrence: schedules end with the year 2199. (PostgreSQL and chrono disagree about their own maxima.)
-const END_OF_TIME: DateTime<Utc> = match DateTime::from_timestamp(32_503_680_000, 0) {
-    Some(year_3000) => year_3000,
-    None => DateTime::UNIX_EPOCH,
-};
-
 #[tonic::async_trait]
 impl RunService for Registry {
     async fn list_runs(
@@ -28,7 +21,15 @@ impl RunService for Registry {
         request: Request<v1::ListRunsRequest>,
     ) -> Result<Response<v1::ListRunsResponse>, Status> {
         let caller = Caller::of(&request, Role::Viewer)?.clone();
-        Ok(Response::new(list(&self.store, &caller, &request.into_inner()).await?))
+        Ok(Response::new(run_list::list(&self.store, &caller, &request.into_inner()).await?))
+    }
+
+    async fn search_runs(
+        &self,
+        request: Request<v1::SearchRunsRequest>,
+    ) -> Result<Response<v1::ListRunsResponse>, Status> {
+        let caller = Caller::of(&request, Role::Viewer)?.clone();
+        Ok(Response::new(run_list::search(&self.store, &caller, &request.into_inner()).await?))
     }
 
     async fn get_run(&self, request: Request<v1::GetRunRequest>) -> Result<Response<v1::JobRun>, Status> {
@@ -50,6 +51,17 @@ impl RunService for Registry {
         Ok(Response::new(rerun::rerun(&self.store, &caller, &request.into_inner(), key).await?))
     }
 
+    type WatchRunsStream = watch_runs::Messages;
+
+    async fn watch_runs(
+        &self,
+        request: Request<v1::WatchRunsRequest>,
+    ) -> Result<Response<Self::WatchRunsStream>, Status> {
+        let caller = Caller::of(&request, Role::Viewer)?.clone();
+        let request = request.into_inner();
+        Ok(Response::new(watch_runs::watch(&self.store, &self.watching, &caller, &request).await?))
+    }
+
     type WatchOutputStream = output::Messages;
 
     async fn watch_output(
@@ -60,28 +72,6 @@ impl RunService for Registry {
         let request = request.into_inner();
         Ok(Response::new(output::watch(&self.store, &self.watching, &caller, &request).await?))
     }
-}
-
-async fn list(
-    store: &Store,
-    caller: &Caller,
-    request: &v1::ListRunsRequest,
-) -> Result<v1::ListRunsResponse, Failure> {
-    let size = page::size(request.page_size)?;
-    let mut phases = run::phases("states", &request.states).map_err(Failure::Invalid)?;
-    if phases.is_empty() {
-        // A window of a per-second job is over a hundred planned runs: they would hide what happened.
-        phases.extend(Phase::ALL.iter().copied().filter(|phase| *phase != Phase::Planned));
-    }
-    let before = match page::last_key(&request.page_token)? {
-        Some(text) => time::instant_of_text("pageToken", &text).map_err(|_| page::bad_token())?,
-        None => END_OF_TIME,
-    };
-    let job = jobs::find_or_deleted(store, caller, &request.job).await?;
-    let mut runs = history::page(store, caller.tenant_id, job.id, before, &phases, size as i64 + 1).await?;
-    let last = page::cut(&mut runs, size).map(|last| page::token(&instant_text(last.scheduled_for)));
-    let runs = runs.into_iter().map(|run| message(&job, run)).collect();
-    Ok(v1::ListRunsResponse { runs, next_page_token: last.unwrap_or_default() })
 }
 
 async fn get(store: &Store, caller: &Caller, request: &v1::GetRunRequest) -> Result<v1::JobRun, Failure> {
@@ -110,15 +100,20 @@ pub async fn written(
     found.map(|found| message(job, found)).ok_or_else(|| Failure::NotFound { kind: "run", name: name() })
 }
 
-/// A run as a message, without its attempts.
+/// A run of `job` as a message, without its attempts.
 pub fn message(job: &Stored, found: Run) -> v1::JobRun {
+    message_of(job.id, &job.name, found)
+}
+
+/// A run of the job of this identity and name as a message, without its attempts.
+pub fn message_of(job: JobId, job_name: &str, found: Run) -> v1::JobRun {
     // Of the first attempt: a later one waited for the end of another, not for us.
     let lateness = found.accepted_at.filter(|_| found.attempt == 1);
     let lateness = lateness.map(|accepted| (accepted - found.due_at).num_milliseconds());
     v1::JobRun {
-        name: run_name(&job.name, found.scheduled_for),
-        job_id: job.id.to_string(),
-        job_name: job.name.clone(),
+        name: run_name(job_name, found.scheduled_for),
+        job_id: job.to_string(),
+        job_name: job_name.to_owned(),
         scheduled_for: Some(time::timestamp(found.scheduled_for)),
         due_time: Some(time::timestamp(found.due_at)),
         state: run::phase(found.phase).into(),
@@ -135,7 +130,7 @@ pub fn message(job: &Stored, found: Run) -> v1::JobRun {
         exit_status: found.exit_status,
         output: String::from_utf8_lossy(&found.output).into_owned(),
         error: found.error,
-        idempotency_key: RunKey::new(job.id, found.scheduled_for).idempotency_key(),
+        idempotency_key: RunKey::new(job, found.scheduled_for).idempotency_key(),
         attempts: Vec::new(),
         term: found.term.to_string(),
     }

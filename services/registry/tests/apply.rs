@@ -139,3 +139,100 @@ async fn a_channels_secret_never_comes_out() {
     registry.admin("POST", "/v1/apply", Some(&json!({ "channels": listed["channels"] }))).await;
     assert_eq!(registry.sql("SELECT secret FROM alert_channel").await, secret);
 }
+
+fn team(name: &str, team: &str) -> Value {
+    with(job(name), json!({ "labels": { "team": team } }))
+}
+
+#[tokio::test]
+async fn what_is_left_out_of_a_set_is_pruned_by_its_label_and_nothing_else_is() {
+    let registry = Registry::start().await;
+    let jobs = [team("a", "billing"), team("b", "billing"), team("c", "mail"), job("d")];
+    registry.admin("POST", "/v1/apply", Some(&json!({ "jobs": jobs }))).await;
+    let set = json!({ "jobs": [team("a", "billing"), team("e", "billing")], "prune": { "labels": ["team=billing"] } });
+    let mut dry = set.clone();
+    dry["dryRun"] = json!(true);
+    let events = "SELECT count(*) FROM audit_event";
+    let before = registry.sql(events).await;
+    let (status, said) = registry.admin("POST", "/v1/apply", Some(&dry)).await;
+    assert_eq!((status, &said["dryRun"]), (200, &json!(true)), "{said}");
+    assert_eq!(registry.sql(events).await, before);
+    assert_eq!(
+        registry.sql("SELECT count(*) FROM job WHERE deleted_at IS NULL").await,
+        "4",
+        "a dry run stores nothing"
+    );
+    let (_, done) = registry.admin("POST", "/v1/apply", Some(&set)).await;
+    assert_eq!(changes(&done), ["Job a UNCHANGED", "Job e CREATED", "Job b DELETED"]);
+    assert_eq!(changes(&said), changes(&done), "a dry run says what happens");
+    let left = "SELECT string_agg(name, ',' ORDER BY name) FROM job WHERE deleted_at IS NULL";
+    assert_eq!(registry.sql(left).await, "a,c,d,e");
+    let (_, again) = registry.admin("POST", "/v1/apply", Some(&set)).await;
+    assert_eq!(changes(&again), ["Job a UNCHANGED", "Job e UNCHANGED"]);
+    assert!(registry.sql("SELECT string_agg(action, ',') FROM audit_event").await.contains("job.delete"));
+
+    for (labels, field) in
+        [(json!([]), "prune.labels"), (json!(["team"]), "prune.labels"), (json!(["=x"]), "prune.labels[0]")]
+    {
+        let wrong = json!({ "jobs": [job("f")], "prune": { "labels": labels } });
+        let (status, problem) = registry.admin("POST", "/v1/apply", Some(&wrong)).await;
+        assert_eq!((status, wrong_fields(&problem)), (400, vec![field.to_owned()]));
+    }
+    assert_eq!(registry.sql(left).await, "a,c,d,e");
+    // Another tenant's jobs of that label are not his to prune.
+    let other = registry.token(Some(registry.other_tenant().await), store::api_token::Role::Admin).await;
+    let empty = json!({ "jobs": [job("x")], "prune": { "labels": ["team=billing"] } });
+    let (_, theirs) = registry.call(&other, "POST", "/v1/apply", Some(&empty)).await.unwrap();
+    assert_eq!(changes(&theirs), ["Job x CREATED"]);
+    assert_eq!(registry.sql("SELECT count(*) FROM job WHERE deleted_at IS NULL AND name = 'a'").await, "1");
+}
+
+#[tokio::test]
+async fn a_wrong_set_prunes_nothing() {
+    let registry = Registry::start().await;
+    registry.admin("POST", "/v1/apply", Some(&json!({ "jobs": [team("a", "billing")] }))).await;
+    let wrong = with(job("b"), json!({ "schedule": "61 * * * *" }));
+    let set = json!({ "jobs": [wrong], "prune": { "labels": ["team=billing"] } });
+    assert_eq!(registry.admin("POST", "/v1/apply", Some(&set)).await.0, 400);
+    assert_eq!(registry.admin("GET", "/v1/jobs/a", None).await.0, 200);
+}
+
+#[tokio::test]
+async fn a_dry_run_says_which_fields_change_and_what_that_means_to_the_coming_runs() {
+    let registry = Registry::start().await;
+    let at = |hour: u8| json!({ "schedule": format!("0 {hour} * * *"), "timezone": "UTC" });
+    registry
+        .admin("POST", "/v1/apply", Some(&json!({ "jobs": [with(job("a"), at(9)), with(job("b"), at(9))] })))
+        .await;
+    let set = json!({ "jobs": [with(job("a"), at(10)), with(job("b"), at(9)), with(job("c"), at(9))], "dryRun": true });
+    let (status, said) = registry.admin("POST", "/v1/apply", Some(&set)).await;
+    assert_eq!(status, 200, "{said}");
+    assert_eq!(changes(&said), ["Job a CHANGED", "Job b UNCHANGED", "Job c CREATED"]);
+    assert_eq!(
+        said["results"][0]["changes"],
+        json!([{ "field": "schedule", "before": "0 9 * * *", "after": "0 10 * * *" }])
+    );
+    let coming = &said["coming"];
+    assert_eq!(
+        (&coming["jobs"][0]["name"], &coming["jobs"][1]["name"]),
+        (&json!("a"), &json!("c")),
+        "{coming}"
+    );
+    assert_eq!(
+        (&coming["jobs"][0]["moved"], &coming["jobs"][1]["added"]),
+        (&json!(1), &json!(1)),
+        "{coming}"
+    );
+    let moved = &coming["jobs"][0]["changes"][0];
+    assert!(
+        moved["was"].as_str().unwrap().contains("T09:00:00Z")
+            && moved["time"].as_str().unwrap().contains("T10:00:00Z")
+    );
+    assert_eq!(
+        (&coming["peakBefore"]["runs"], &coming["peakAfter"]["runs"]),
+        (&json!(2), &json!(2)),
+        "{coming}"
+    );
+    let (_, unchanged) = registry.admin("GET", "/v1/jobs/a", None).await;
+    assert_eq!(unchanged["schedule"], "0 9 * * *");
+}

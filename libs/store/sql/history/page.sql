@@ -1,11 +1,13 @@
--- The runs of job $2 of tenant $1 scheduled before $3 in one of the phases $4 (empty: any), latest first, at most $5.
+-- The runs of job $2 of tenant $1 scheduled before $3 and not before $6, in one of the phases $4 and of one of the origins
+-- $7 (empty: any), latest first, at most $5.
 -- Walks the primary key backward, partition by partition, and asks the view row by row: its phase depends on the clock,
 -- so that PostgreSQL neither looks through it for an order nor pushes a filter into it (LIMIT 1 keeps it a look-up).
 WITH page AS MATERIALIZED (
     SELECT v.*
     FROM run r
     CROSS JOIN LATERAL (SELECT * FROM run_phase v WHERE v.job_id = r.job_id AND v.scheduled_for = r.scheduled_for LIMIT 1) v
-    WHERE r.job_id = $2 AND r.tenant_id = $1 AND r.scheduled_for < $3
+    WHERE r.job_id = $2 AND r.tenant_id = $1 AND r.scheduled_for < $3 AND r.scheduled_for >= $6
+      AND (cardinality($7::text[]) = 0 OR r.origin::text = ANY($7::text[]))
       AND (cardinality($4::text[]) = 0
            OR ((r.state = 'PLANNED' OR r.state::text = ANY($4::text[])) AND v.phase = ANY($4::text[])))
     ORDER BY r.scheduled_for DESC

@@ -3,10 +3,12 @@
 use crate::calendars::{self, Written as WrittenCalendar};
 use crate::channels::{self, Written as WrittenChannel};
 use crate::definition::{self, Given};
+use crate::job_list;
 use crate::references::Known;
+use model::job::Definition;
 use model::validate::FieldError;
 use rpc::v1;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Jobs of a set.
 const JOBS_MAX: usize = 10_000;
@@ -21,6 +23,10 @@ pub struct Set {
     pub channels: Vec<WrittenChannel>,
     pub calendars: Vec<WrittenCalendar>,
     pub jobs: Vec<Given>,
+    /// Jobs that have all of these labels and are not in the set are deleted; none are when it is empty.
+    pub prune: BTreeMap<String, String>,
+    /// Nothing is to be stored.
+    pub dry_run: bool,
     /// What is wrong with its members in themselves.
     pub errors: Vec<FieldError>,
 }
@@ -45,7 +51,10 @@ impl Set {
         if !too_large.is_empty() {
             return Err(too_large);
         }
-        let mut set = Self::default();
+        let mut set = Self { dry_run: request.dry_run, ..Self::default() };
+        if let Some(prune) = &request.prune {
+            set.prune = selector(prune, &mut set.errors);
+        }
         let mut names = BTreeSet::new();
         for (index, channel) in request.channels.iter().enumerate() {
             set.repeated(&mut names, "channels", index, &channel.name);
@@ -86,6 +95,12 @@ impl Set {
         self.errors.extend(errors.iter().map(place));
     }
 
+    /// Whether a job of this definition that is not in the set is to be deleted.
+    pub fn prunes(&self, definition: &Definition) -> bool {
+        !self.prune.is_empty()
+            && self.prune.iter().all(|(key, value)| definition.labels.get(key) == Some(value))
+    }
+
     /// The names of the calendars that it defines.
     pub fn calendar_names(&self) -> Vec<&str> {
         self.calendars.iter().map(|calendar| calendar.name.as_str()).collect()
@@ -106,6 +121,20 @@ impl Set {
         }
         errors
     }
+}
+
+/// The labels whose jobs are pruned. Without any, every job of the tenant would be.
+fn selector(prune: &v1::Prune, errors: &mut Vec<FieldError>) -> BTreeMap<String, String> {
+    let (labels, keys) = job_list::labels("prune.labels", &prune.labels, errors);
+    if prune.labels.is_empty() {
+        let message =
+            "is empty, and would mean every job: name a label that the set's jobs carry, as team=billing";
+        errors.push(FieldError::new("prune.labels", message));
+    }
+    for key in keys {
+        errors.push(FieldError::new("prune.labels", format!("{key:?}: use key=value")));
+    }
+    labels
 }
 
 #[cfg(test)]
@@ -132,6 +161,7 @@ mod tests {
             jobs,
             channels: vec![v1::Channel::default()],
             calendars: vec![v1::Calendar { dates: vec!["2026-13-01".to_owned()], ..v1::Calendar::default() }],
+            ..v1::ApplyRequest::default()
         })
         .ok();
         let set = set.expect("not too large");
@@ -150,6 +180,17 @@ mod tests {
             "jobs[2].alert.channels[0]",
         ];
         assert_eq!(fields, expected);
+    }
+
+    #[test]
+    fn nothing_is_pruned_by_no_label_and_by_no_value() {
+        let errors = |labels: &[&str]| {
+            let labels = labels.iter().map(|label| (*label).to_owned()).collect();
+            let mut errors = Vec::new();
+            selector(&v1::Prune { labels }, &mut errors);
+            errors.len()
+        };
+        assert_eq!((errors(&[]), errors(&["team"]), errors(&["team="]), errors(&["team=a"])), (1, 1, 0, 0));
     }
 
     #[test]

@@ -1,17 +1,22 @@
-//! Writing a set whose every row is locked: channels, then calendars, then jobs.
+//! Writing a set whose every row is locked: channels, then calendars, then what is pruned, then jobs.
 
 use crate::audit;
 use crate::calendars::{self, Written as WrittenCalendar};
 use crate::channels::Written as WrittenChannel;
 use crate::definition::{self, Given};
 use crate::failure::Failure;
+use crate::limits::{self, Asked};
 use crate::references::Known;
+use crate::revisions;
 use chrono::{DateTime, Utc};
+use model::ids::{Generation, JobId};
+use model::job::Definition;
 use model::validate::FieldError;
 use rpc::auth::Caller;
-use rpc::convert::job::Written;
+use rpc::convert::job::{Facts, Written};
 use rpc::v1;
 use rpc::v1::applied::Change as Changed;
+use schedule::Owner;
 use std::collections::{BTreeMap, BTreeSet};
 use store::alert_channel::{self, Channel};
 use store::audit::Event;
@@ -27,6 +32,21 @@ pub struct Writing<'a> {
     pub at: DateTime<Utc>,
     pub events: Vec<Event>,
     pub results: Vec<v1::Applied>,
+    /// What the jobs were and become, for whoever wants to know what that means.
+    pub steps: Vec<Step>,
+}
+
+/// What a job was and becomes.
+#[derive(Debug, Clone)]
+pub struct Step {
+    pub name: String,
+    pub owner: Owner,
+    /// None of a new one. A paused one has no runs to come.
+    pub before: Option<Definition>,
+    /// None of one that is deleted.
+    pub after: Option<Definition>,
+    /// It is paused, and stays so.
+    pub paused: bool,
 }
 
 impl Writing<'_> {
@@ -122,6 +142,7 @@ impl Writing<'_> {
         let tenant = self.caller.tenant_id;
         let resolved: Vec<_> = given.iter().map(|job| known.resolve(&job.written)).collect();
         let (mut new, mut changes, mut errors) = (Vec::new(), Vec::new(), Vec::new());
+        let mut asked = Vec::new();
         for (index, job) in resolved.iter().enumerate() {
             let before = stored.get(&job.name);
             let owner = before.map_or_else(|| definition::new_owner(tenant, self.at), definition::owner);
@@ -135,6 +156,7 @@ impl Writing<'_> {
                 Some(before) => match renewed_change(before, job, known, self.at) {
                     None => {
                         self.result("Job", &job.name, Changed::Unchanged);
+                        self.step(before.paused.is_some(), job, Some(before), owner);
                         continue;
                     }
                     Some(change) => {
@@ -145,6 +167,15 @@ impl Writing<'_> {
                 },
             };
             self.result("Job", &job.name, change);
+            self.step(before.is_some_and(|before| before.paused.is_some()), job, before, owner);
+            if let (Some(before), Some(result)) = (before, self.results.last_mut()) {
+                let (before, after) =
+                    (plain(&before.name, &before.definition), plain(&job.name, &job.definition));
+                let differences = rpc::fields::differences(&before, &after);
+                result.changes = differences.into_iter().map(revisions::change).collect();
+            }
+            let (definition, before_it) = (&job.definition, before.map(|before| &before.definition));
+            asked.push(Asked { index: Some(index), definition, before: before_it, owner });
             if first.is_none()
                 && let Some(FieldError { field, message }) =
                     definition::never_again(&job.definition, before, owner, self.at)
@@ -155,6 +186,7 @@ impl Writing<'_> {
         if !errors.is_empty() {
             return Err(Failure::Invalid(errors));
         }
+        limits::check(self.tx, self.caller, self.at, &asked, new.len()).await?;
         let author = self.caller.token_name.as_str();
         let written: BTreeSet<_> = changes.iter().map(|change| change.job).collect();
         job_change::change(self.tx, self.at, author, Action::Changed, &changes).await?;
@@ -166,10 +198,59 @@ impl Writing<'_> {
         created.map_err(|error| overtaken(error, job_change::NAME_TAKEN))
     }
 
-    fn result(&mut self, kind: &str, name: &str, change: Changed) {
-        let (kind, name) = (kind.to_owned(), name.to_owned());
-        self.results.push(v1::Applied { kind, name, change: change.into() });
+    /// Deletes jobs that are not in the set; before the set's own are stored, so that they make room. Their results.
+    pub async fn prune(&mut self, pruned: &[Stored]) -> Result<Vec<v1::Applied>, Failure> {
+        let author = self.caller.token_name.as_str();
+        let mut results = Vec::new();
+        for job in pruned {
+            job_change::delete(self.tx, self.at, author, job).await?;
+            self.events.push(audit::job_deleted(job));
+            self.steps.push(Step {
+                name: job.name.clone(),
+                owner: definition::owner(job),
+                before: Some(job.definition.clone()),
+                after: None,
+                paused: job.paused.is_some(),
+            });
+            results.push(applied("Job", &job.name, Changed::Deleted));
+        }
+        Ok(results)
     }
+
+    fn step(&mut self, paused: bool, job: &Written, before: Option<&Stored>, owner: Owner) {
+        self.steps.push(Step {
+            name: job.name.clone(),
+            owner,
+            before: before.map(|before| before.definition.clone()),
+            after: Some(job.definition.clone()),
+            paused,
+        });
+    }
+
+    fn result(&mut self, kind: &str, name: &str, change: Changed) {
+        self.results.push(applied(kind, name, change));
+    }
+}
+
+fn applied(kind: &str, name: &str, change: Changed) -> v1::Applied {
+    let (kind, name) = (kind.to_owned(), name.to_owned());
+    v1::Applied { kind, name, change: change.into(), changes: Vec::new() }
+}
+
+/// A definition as a message, without what became of the job.
+fn plain(name: &str, definition: &Definition) -> v1::Job {
+    let at = DateTime::UNIX_EPOCH;
+    let facts = Facts {
+        id: JobId(uuid::Uuid::nil()),
+        name: name.to_owned(),
+        generation: Generation::FIRST,
+        created_at: at,
+        updated_at: at,
+        next_fire_at: None,
+        broken: None,
+        paused: None,
+    };
+    rpc::convert::job::write(definition, facts)
 }
 
 /// What putting `written` in force over a stored job changes, whose calendars may have other dates by then: that alone
