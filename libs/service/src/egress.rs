@@ -35,6 +35,14 @@ pub enum Refused {
     /// Only HTTP is spoken.
     #[error("the URL begins with {0}: use http or https")]
     Scheme(String),
+    /// The name leads nowhere.
+    #[error("{host} can't be looked up: {problem}")]
+    Unknown {
+        /// As written.
+        host: String,
+        /// Why.
+        problem: String,
+    },
     /// The host is, or leads to, an address that is not permitted.
     #[error("{host} leads to {address}, {kind}: {}", kind.remedy(settings))]
     Address {
@@ -90,6 +98,21 @@ impl Egress {
             self.policy.check(host, address)?;
         }
         Ok(self.http.request(method, url))
+    }
+}
+
+impl Egress {
+    /// Where to connect to `host`, for what is not HTTP: looked up and checked now, so that a connection to the address
+    /// goes where it was permitted to go.
+    ///
+    /// # Errors
+    /// [`Refused`].
+    pub async fn resolve(&self, host: &str, port: u16) -> Result<SocketAddr, Refused> {
+        let unknown = |problem: String| Refused::Unknown { host: host.to_owned(), problem };
+        let found = tokio::net::lookup_host((host, port)).await;
+        let found: Vec<_> = found.map_err(|error| unknown(error.to_string()))?.collect();
+        all_permitted(self.policy, host, &found)?;
+        found.first().copied().ok_or_else(|| unknown("it has no address".to_owned()))
     }
 }
 
@@ -169,6 +192,17 @@ mod tests {
         let error = request.send().await.expect_err("nobody listens there");
         assert_eq!(refusal(&error), None);
         assert!(error.is_connect(), "{error:?}");
+    }
+
+    #[tokio::test]
+    async fn what_is_not_http_is_checked_alike() {
+        let refused = egress(STRICT).resolve("localhost", 25).await.expect_err("localhost is loopback");
+        assert!(matches!(refused, Refused::Address { kind: Kind::Loopback, .. }), "{refused}");
+        let policy = Policy { loopback: true, ..STRICT };
+        let address = egress(policy).resolve("127.0.0.1", 25).await.expect("permitted");
+        assert_eq!(address.to_string(), "127.0.0.1:25");
+        let unknown = egress(STRICT).resolve("nobody.invalid", 25).await.expect_err("no such name");
+        assert!(matches!(unknown, Refused::Unknown { .. }), "{unknown}");
     }
 
     #[test]

@@ -1,13 +1,17 @@
 //! Channels: where alerts are told. A channel that a job names can't be deleted, and one that is missing can't be
 //! named, because both sides hold the channel's row while they look.
 //!
-//! Secrets come out of here for signing only; the API never returns one.
+//! Secrets come out of here for sending only; the API never returns one. A webhook's address is in a column of its own,
+//! which earlier releases read; where other channels lead is JSON.
 
 use crate::{Store, StoreError, Transaction, sql};
 use chrono::{DateTime, Utc};
+use model::channel::{Accepts, Kind, Target};
 use model::ids::TenantId;
-use std::collections::BTreeSet;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
 use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 /// A stored channel.
@@ -15,33 +19,67 @@ use uuid::Uuid;
 pub struct Channel {
     /// Its identity.
     pub id: Uuid,
+    /// Whose it is.
+    pub tenant_id: TenantId,
     /// Its name, unique among the tenant's channels that are not deleted.
     pub name: String,
-    /// Where it posts to.
-    pub url: String,
-    /// What it signs with.
+    /// Where it leads.
+    pub target: Target,
+    /// What the target needs besides: see [`Target`].
     pub secret: Option<String>,
+    /// Which alerts it wants of those that name no channel.
+    pub accepts: Accepts,
+    /// Whether it is told of the system's own alerts: see [`model::channel::is_told_of_the_system`].
+    pub system: Option<bool>,
     /// When it was stored.
     pub created_at: DateTime<Utc>,
 }
 
 impl std::fmt::Debug for Channel {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Channel").field("name", &self.name).field("url", &self.url).finish_non_exhaustive()
+        f.debug_struct("Channel")
+            .field("name", &self.name)
+            .field("kind", &self.target.kind())
+            .finish_non_exhaustive()
     }
 }
 
 /// The constraint that refuses a second channel of a name.
 pub const NAME_TAKEN: &str = "alert_channel_by_name";
 
-/// The channels of `tenant`, by name.
+/// Up to `limit` channels of `tenant` whose name comes after `after`, by name.
 ///
 /// # Errors
-/// [`StoreError`] when the database can't be asked.
-pub async fn page(store: &Store, tenant: TenantId) -> Result<Vec<Channel>, StoreError> {
+/// [`StoreError`] when the database can't be asked; [`StoreError::Corrupt`] for a channel that this version can't read.
+pub async fn page(
+    store: &Store,
+    tenant: TenantId,
+    after: &str,
+    limit: usize,
+) -> Result<Vec<Channel>, StoreError> {
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let client = store.client("list channels").await?;
-    let rows = client.query("list channels", sql!("alert_channel/page.sql"), &[&tenant.0]).await?;
-    Ok(rows.iter().map(read).collect())
+    let rows =
+        client.query("list channels", sql!("alert_channel/page.sql"), &[&tenant.0, &after, &limit]).await?;
+    rows.iter().map(read).collect()
+}
+
+/// Every channel of these tenants, by name.
+///
+/// # Errors
+/// As [`page`].
+pub async fn of_tenants(
+    tx: &Transaction<'_>,
+    tenants: &[TenantId],
+) -> Result<BTreeMap<TenantId, Vec<Channel>>, StoreError> {
+    let tenants: Vec<Uuid> = tenants.iter().map(|tenant| tenant.0).collect();
+    let rows = tx.query(sql!("alert_channel/of_tenants.sql"), &[&tenants]).await?;
+    let mut channels: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for channel in rows.iter().map(read) {
+        let channel = channel?;
+        channels.entry(channel.tenant_id).or_default().push(channel);
+    }
+    Ok(channels)
 }
 
 /// The channel of `tenant` with this name.
@@ -53,7 +91,7 @@ pub async fn find(store: &Store, tenant: TenantId, name: &str) -> Result<Option<
     let rows = client
         .query("find a channel", sql!("alert_channel/find.sql"), &[&tenant.0, &[name].as_slice()])
         .await?;
-    Ok(rows.first().map(read))
+    rows.first().map(read).transpose()
 }
 
 /// Locks the channels of `tenant` with these names for a change, and returns those that there are.
@@ -96,7 +134,7 @@ async fn find_locked(
 ) -> Result<Vec<Channel>, StoreError> {
     let locked: BTreeSet<Uuid> = locked.iter().map(|row| row.get("id")).collect();
     let rows = tx.query(sql!("alert_channel/find.sql"), &[&tenant.0, &names]).await?;
-    Ok(rows.iter().map(read).filter(|channel| locked.contains(&channel.id)).collect())
+    rows.iter().filter(|row| locked.contains(&row.get("id"))).map(read).collect()
 }
 
 /// Stores new channels of `tenant`, created at `at`.
@@ -109,17 +147,20 @@ pub async fn insert(
     at: DateTime<Utc>,
     channels: &[Channel],
 ) -> Result<(), StoreError> {
-    let Columns { id, name, url, secret } = Columns::of(channels);
-    tx.execute(sql!("alert_channel/insert.sql"), &[&tenant.0, &at, &id, &name, &url, &secret]).await.map(drop)
+    let Columns { id, name, kind, url, target, secret, accepts, system } = Columns::of(channels);
+    let params: [&(dyn ToSql + Sync); 10] =
+        [&tenant.0, &at, &id, &name, &kind, &url, &target, &secret, &accepts, &system];
+    tx.execute(sql!("alert_channel/insert.sql"), &params).await.map(drop)
 }
 
-/// Changes where locked channels post to and what they sign with.
+/// Changes all of locked channels but their names.
 ///
 /// # Errors
 /// [`StoreError::Database`].
 pub async fn update(tx: &Transaction<'_>, channels: &[Channel]) -> Result<(), StoreError> {
-    let Columns { id, url, secret, .. } = Columns::of(channels);
-    tx.execute(sql!("alert_channel/update.sql"), &[&id, &url, &secret]).await.map(drop)
+    let Columns { id, kind, url, target, secret, accepts, system, .. } = Columns::of(channels);
+    let params: [&(dyn ToSql + Sync); 7] = [&id, &kind, &url, &target, &secret, &accepts, &system];
+    tx.execute(sql!("alert_channel/update.sql"), &params).await.map(drop)
 }
 
 /// A job of `tenant` that names the channel, if any does. The channel is locked.
@@ -146,8 +187,12 @@ pub async fn delete(tx: &Transaction<'_>, id: Uuid) -> Result<(), StoreError> {
 struct Columns<'a> {
     id: Vec<Uuid>,
     name: Vec<&'a str>,
+    kind: Vec<&'static str>,
     url: Vec<&'a str>,
+    target: Vec<Option<Value>>,
     secret: Vec<Option<&'a str>>,
+    accepts: Vec<Value>,
+    system: Vec<Option<bool>>,
 }
 
 impl<'a> Columns<'a> {
@@ -155,18 +200,57 @@ impl<'a> Columns<'a> {
         Self {
             id: channels.iter().map(|channel| channel.id).collect(),
             name: channels.iter().map(|channel| channel.name.as_str()).collect(),
-            url: channels.iter().map(|channel| channel.url.as_str()).collect(),
+            kind: channels.iter().map(|channel| channel.target.kind().as_str()).collect(),
+            url: channels.iter().map(|channel| webhook_url(&channel.target)).collect(),
+            target: channels.iter().map(|channel| other_target(&channel.target)).collect(),
             secret: channels.iter().map(|channel| channel.secret.as_deref()).collect(),
+            accepts: channels.iter().map(|channel| json(&channel.accepts)).collect(),
+            system: channels.iter().map(|channel| channel.system).collect(),
         }
     }
 }
 
-fn read(row: &Row) -> Channel {
-    Channel {
-        id: row.get("id"),
-        name: row.get("name"),
-        url: row.get("url"),
-        secret: row.get("secret"),
-        created_at: row.get("created_at"),
+fn webhook_url(target: &Target) -> &str {
+    match target {
+        Target::Webhook { url } => url,
+        _ => "",
     }
+}
+
+fn other_target(target: &Target) -> Option<Value> {
+    (target.kind() != Kind::Webhook).then(|| json(target))
+}
+
+/// Neither has a map whose keys are no text, which is all that can fail.
+fn json(value: &impl serde::Serialize) -> Value {
+    serde_json::to_value(value).unwrap_or_default()
+}
+
+/// Where the channel of a row leads; the row has `kind`, `url` and `target`.
+///
+/// # Errors
+/// [`StoreError::Corrupt`] when this version can't read it.
+pub(crate) fn target(row: &Row) -> Result<Target, StoreError> {
+    if row.get::<_, &str>("kind") == Kind::Webhook.as_str() {
+        return Ok(Target::Webhook { url: row.get("url") });
+    }
+    serde_json::from_value(row.get("target")).map_err(|error| corrupt("alert_channel.target", &error))
+}
+
+fn corrupt(what: &'static str, error: &serde_json::Error) -> StoreError {
+    StoreError::Corrupt { what, problem: error.to_string() }
+}
+
+fn read(row: &Row) -> Result<Channel, StoreError> {
+    let accepts = serde_json::from_value(row.get("accepts"));
+    Ok(Channel {
+        id: row.get("id"),
+        tenant_id: TenantId(row.get("tenant_id")),
+        name: row.get("name"),
+        target: target(row)?,
+        secret: row.get("secret"),
+        accepts: accepts.map_err(|error| corrupt("alert_channel.accepts", &error))?,
+        system: row.get("system"),
+        created_at: row.get("created_at"),
+    })
 }

@@ -3,8 +3,10 @@
 //! At least once: a delivery is taken for a while, not for good, so that a sender that dies only delays it; its
 //! identity and body never change. Any watchdog may send; what it sends was written under the fence.
 
+use crate::alert_channel::target;
 use crate::{Store, StoreError, Transaction, sql};
 use chrono::{DateTime, Utc};
+use model::channel::Target;
 use model::ids::TenantId;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -64,9 +66,9 @@ pub struct Taken {
     pub channel_name: String,
     /// The channel was deleted meanwhile.
     pub channel_deleted: bool,
-    /// Where to send it.
-    pub url: String,
-    /// What to sign it with.
+    /// Where to send it; none when this version can't read that.
+    pub target: Option<Target>,
+    /// What the target needs besides: see [`Target`].
     pub secret: Option<String>,
     /// See [`Delivery::body`].
     pub body: String,
@@ -76,6 +78,8 @@ pub struct Taken {
     pub created_at: DateTime<Utc>,
     /// When it was taken.
     pub taken_at: DateTime<Utc>,
+    /// Tries to the channel that failed since one did not.
+    pub failures: i32,
 }
 
 impl std::fmt::Debug for Taken {
@@ -148,7 +152,7 @@ pub async fn insert(tx: &Transaction<'_>, deliveries: &[Delivery]) -> Result<u64
     tx.execute(sql!("alert_delivery/insert.sql"), &[&ids, &alerts, &channels, &events, &bodies]).await
 }
 
-/// Takes deliveries that are due. A resolution is never taken before its opening is settled.
+/// Takes deliveries that are due. None is taken before what was told earlier of its alert is settled.
 ///
 /// # Errors
 /// [`StoreError`] when the database can't be asked.
@@ -169,44 +173,158 @@ fn taken(row: &Row) -> Taken {
         channel_id: row.get("channel_id"),
         channel_name: row.get("channel_name"),
         channel_deleted: row.get("deleted"),
-        url: row.get("url"),
+        target: target(row).ok(),
         secret: row.get("secret"),
         body: row.get("body"),
         try_number: row.get("try"),
         created_at: row.get("created_at"),
         taken_at: row.get("taken_at"),
+        failures: row.get("failures"),
     }
 }
 
-/// Records that a delivery was received.
+/// Records that a delivery was received, with which status (none: there was nothing to be sent), and after which time it is
+/// to be told again while its alert is open.
 ///
 /// # Errors
 /// [`StoreError`] when the database can't be asked; the delivery is then sent again.
-pub async fn delivered(store: &Store, id: Uuid, status: i32) -> Result<Recorded, StoreError> {
+pub async fn delivered(
+    store: &Store,
+    id: Uuid,
+    status: Option<i32>,
+    refresh: Option<Duration>,
+) -> Result<Recorded, StoreError> {
     let operation = "record a delivery";
+    let refresh = refresh.map(millis);
     let client = store.client(operation).await?;
-    let rows = client.query(operation, sql!("alert_delivery/delivered.sql"), &[&id, &status]).await?;
+    let rows =
+        client.query(operation, sql!("alert_delivery/delivered.sql"), &[&id, &status, &refresh]).await?;
     Ok(recorded(&rows))
 }
 
-/// Records that a try failed, and when the next one follows; none gives it up.
+/// How a try failed, and what follows.
+#[derive(Debug, Clone, Copy)]
+pub struct Failed<'a> {
+    /// The answer's status, if there was an answer.
+    pub status: Option<i32>,
+    /// What went wrong; at most 1,024 characters.
+    pub error: &'a str,
+    /// Until the next try; none gives it up.
+    pub next_try: Option<Duration>,
+    /// For how long its channel gets nothing.
+    pub pause: Duration,
+}
+
+/// Records that a try failed.
 ///
 /// # Errors
 /// [`StoreError`] when the database can't be asked; the next try then follows when the lease ends.
-pub async fn failed(
-    store: &Store,
-    taken: &Taken,
-    status: Option<i32>,
-    error: &str,
-    next_try: Option<Duration>,
-) -> Result<Recorded, StoreError> {
+pub async fn failed(store: &Store, taken: &Taken, failed: Failed<'_>) -> Result<Recorded, StoreError> {
     let operation = "record a failed delivery";
-    let next_try = next_try.map(|after| i64::try_from(after.as_millis()).unwrap_or(i64::MAX));
+    let (next_try, pause) = (failed.next_try.map(millis), millis(failed.pause));
     let client = store.client(operation).await?;
-    let params: [&(dyn tokio_postgres::types::ToSql + Sync); 5] =
-        [&taken.id, &taken.try_number, &status, &error, &next_try];
+    let params: [&(dyn tokio_postgres::types::ToSql + Sync); 6] =
+        [&taken.id, &taken.try_number, &failed.status, &failed.error, &next_try, &pause];
     let rows = client.query(operation, sql!("alert_delivery/failed.sql"), &params).await?;
     Ok(recorded(&rows))
+}
+
+fn millis(time: Duration) -> i64 {
+    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// An opening that its receiver forgets unless it is told again.
+#[derive(Clone)]
+pub struct Refresh {
+    /// The channel.
+    pub channel_id: Uuid,
+    /// Its name.
+    pub channel_name: String,
+    /// Where it leads; none when this version can't read that.
+    pub target: Option<Target>,
+    /// What the target needs besides.
+    pub secret: Option<String>,
+    /// See [`Delivery::body`].
+    pub body: String,
+    /// When it was taken.
+    pub taken_at: DateTime<Utc>,
+}
+
+/// Takes up to `limit` openings that are to be told again by now, by channel; the next time is `every` later.
+///
+/// # Errors
+/// [`StoreError`] when the database can't be asked.
+pub async fn refresh(store: &Store, limit: i64, every: Duration) -> Result<Vec<Refresh>, StoreError> {
+    let operation = "take openings to tell again";
+    let client = store.client(operation).await?;
+    let rows = client.query(operation, sql!("alert_delivery/refresh.sql"), &[&limit, &millis(every)]).await?;
+    let read = |row: &Row| Refresh {
+        channel_id: row.get("channel_id"),
+        channel_name: row.get("channel_name"),
+        target: target(row).ok(),
+        secret: row.get("secret"),
+        body: row.get("body"),
+        taken_at: row.get("taken_at"),
+    };
+    Ok(rows.iter().map(read).collect())
+}
+
+/// What became of a delivery.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Told {
+    /// See [`Delivery::id`].
+    pub id: Uuid,
+    /// The alert.
+    pub alert_id: Uuid,
+    /// What happened, as stored.
+    pub event: String,
+    /// Its place among all deliveries; names the place in a list.
+    pub sequence: i64,
+    /// When it was put into the outbox.
+    pub created_at: DateTime<Utc>,
+    /// When it was received.
+    pub delivered_at: Option<DateTime<Utc>>,
+    /// When it was given up.
+    pub given_up_at: Option<DateTime<Utc>>,
+    /// When it is tried next, if it is neither.
+    pub next_try_at: DateTime<Utc>,
+    /// Tries so far.
+    pub tries: i32,
+    /// The last answer's status.
+    pub status: Option<i32>,
+    /// What went wrong with the last try.
+    pub error: Option<String>,
+}
+
+/// Up to `limit` deliveries to a channel before the one with this sequence, the newest first. Those of alerts that were
+/// resolved long ago are gone with them: see [`crate::retention`].
+///
+/// # Errors
+/// [`StoreError`] when the database can't be asked.
+pub async fn page(
+    store: &Store,
+    channel: Uuid,
+    before: Option<i64>,
+    limit: usize,
+) -> Result<Vec<Told>, StoreError> {
+    let operation = "list deliveries";
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let client = store.client(operation).await?;
+    let rows = client.query(operation, sql!("alert_delivery/page.sql"), &[&channel, &before, &limit]).await?;
+    let read = |row: &Row| Told {
+        id: row.get("id"),
+        alert_id: row.get("alert_id"),
+        event: row.get("event"),
+        sequence: row.get("sequence"),
+        created_at: row.get("created_at"),
+        delivered_at: row.get("delivered_at"),
+        given_up_at: row.get("given_up_at"),
+        next_try_at: row.get("next_try_at"),
+        tries: row.get("tries"),
+        status: row.get("last_status"),
+        error: row.get("last_error"),
+    };
+    Ok(rows.iter().map(read).collect())
 }
 
 fn recorded(rows: &[Row]) -> Recorded {

@@ -2,6 +2,7 @@
 //! headers, environment, bodies and payloads of what runs, and everything about a webhook but its host.
 
 use chrono::{DateTime, Utc};
+use model::channel::Target;
 use model::ids::{Generation, JobId, instant_text, run_name};
 use model::job::{Definition, Work};
 use rpc::convert::job::Written;
@@ -72,7 +73,11 @@ pub fn run(action: &'static str, job: &Stored, scheduled_for: DateTime<Utc>) -> 
 
 /// A channel was stored, changed or deleted.
 pub fn channel(action: &'static str, channel: &Channel) -> Event {
-    let detail = json!({ "host": host(&channel.url), "signed": channel.secret.is_some() });
+    let detail = json!({
+        "kind": channel.target.kind(),
+        "host": host(&channel.target),
+        "secret": channel.secret.is_some(),
+    });
     Event { action, object: format!("channel/{}", channel.name), detail }
 }
 
@@ -82,8 +87,18 @@ pub fn calendar(action: &'static str, calendar: &Calendar, jobs: usize) -> Event
     Event { action, object: format!("calendar/{}", calendar.name), detail }
 }
 
-/// Paths and queries of webhooks are often secrets.
-fn host(url: &str) -> &str {
+/// Where a channel leads, without what may be a secret: paths and queries of webhooks often are.
+fn host(target: &Target) -> Option<&str> {
+    match target {
+        Target::Webhook { url } | Target::Alertmanager { url, .. } | Target::Pagerduty { url } => {
+            Some(host_of_url(url))
+        }
+        Target::Slack => None,
+        Target::Email(email) => Some(&email.host),
+    }
+}
+
+fn host_of_url(url: &str) -> &str {
     url.split("//").nth(1).and_then(|rest| rest.split(['/', '?', '#']).next()).unwrap_or_default()
 }
 
@@ -163,6 +178,6 @@ mod tests {
 
     #[test]
     fn a_webhooks_path_is_left_out() {
-        assert_eq!(host("https://hooks.example/T0/B0/s3cret?x=1"), "hooks.example");
+        assert_eq!(host_of_url("https://hooks.example/T0/B0/s3cret?x=1"), "hooks.example");
     }
 }

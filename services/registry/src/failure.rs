@@ -108,6 +108,12 @@ pub enum Failure {
     /// Somebody else changed what was looked at before the locks were held: look again.
     #[error("overtaken by another change")]
     Overtaken,
+    /// A test of a channel that no watchdog has sent.
+    #[error("no watchdog has sent the test within {seconds} s")]
+    NoWatchdog {
+        /// How long it was waited for.
+        seconds: u64,
+    },
     /// A fault of ours: what was being done broke off.
     #[error("{0} broke off")]
     Broken(&'static str),
@@ -150,12 +156,6 @@ impl From<Failure> for Status {
                     jobs.join(", ")
                 ))
             }
-            Failure::Refused(reason) => Self::failed_precondition(reason),
-            Failure::KeyUsed { key } => Self::failed_precondition(format!(
-                "idempotency key {key:?} was used for a call that asked for something else: use a new key for each"
-            )),
-            Failure::Overtaken => {
-                Self::unavailable("other changes of the same jobs were faster each time: try again")
             Failure::TenantChangedSince { name, expected, stored } => Self::aborted(format!(
                 "tenant {name:?} has generation {stored}, not {expected}: read it again and repeat the change"
             )),
@@ -165,12 +165,21 @@ impl From<Failure> for Status {
                 status::over_limit(exceeded)
             }
             Failure::OperatorsOnly => status::operators_only(),
+            Failure::Refused(reason) => Self::failed_precondition(reason),
+            Failure::KeyUsed { key } => Self::failed_precondition(format!(
+                "idempotency key {key:?} was used for a call that asked for something else: use a new key for each"
+            )),
+            Failure::Overtaken => {
+                Self::unavailable("other changes of the same jobs were faster each time: try again")
             }
             Failure::Store(error) if error.is_busy() => {
                 tracing::warn!(%error, tries = TRIES_MAX, "Refused a change: others hold what it needs");
                 Self::unavailable(
                     "others are changing or planning the same things, and were not done in time: try again",
                 )
+            }
+            Failure::NoWatchdog { .. } => {
+                Self::unavailable(format!("{failure}: look whether one runs, then try again"))
             }
             Failure::Broken(doing) => status::internal(doing, &failure),
             Failure::Store(error) => match error.retry() {

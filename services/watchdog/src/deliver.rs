@@ -3,12 +3,15 @@
 //! Every watchdog delivers, leading or not: what is in the outbox was decided under the fence, and a row is taken by
 //! one at a time. Invariants: at most so many are being sent, and at most so many to one channel, so that a slow
 //! receiver holds up only itself and memory stays bounded; a resolution never overtakes its opening (the claim sees
-//! to that). A sender that dies between taking and recording only delays: the row is due again when its lease ends,
+//! to that); a channel that fails is tried once at a time, and rests between tries, so that it takes nothing from
+//! others. A sender that dies between taking and recording only delays: the row is due again when its lease ends,
 //! with the same id and body.
 
+mod aside;
+
+use crate::channel::{self, Letter, Outcome};
 use crate::config::WatchdogConfig;
 use crate::metrics::Metrics;
-use crate::webhook::{self, Outcome};
 use chrono::{DateTime, Utc};
 use service::egress::Egress;
 use service::health::{Beat, Condition};
@@ -16,7 +19,7 @@ use service::runtime::chain;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
-use store::alert_delivery::{self, Claim, Recorded, Taken};
+use store::alert_delivery::{self, Claim, Failed, Recorded, Taken};
 use store::{Store, StoreError};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
@@ -29,6 +32,9 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// How much longer a delivery is taken for than its try may last.
 const LEASE_MARGIN: Duration = Duration::from_secs(20);
+
+/// How long a channel that fails rests at most.
+const PAUSE_MAX: Duration = Duration::from_secs(300);
 
 /// When tries follow, and when they end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,6 +75,13 @@ impl Patience {
         let age = (now - created_at).to_std().unwrap_or_default();
         (age.saturating_add(wait) <= self.give_up).then_some(wait)
     }
+
+    /// How long a channel rests after the failure that follows so many others.
+    pub fn pause(&self, failures: i32) -> Duration {
+        let doublings = u32::try_from(failures).unwrap_or(0);
+        let longest = self.backoff_max.min(PAUSE_MAX);
+        self.backoff.saturating_mul(2_u32.saturating_pow(doublings)).min(longest)
+    }
 }
 
 /// What the loop works with.
@@ -101,6 +114,7 @@ impl Deliverer {
     /// Delivers until `shutdown`, then lets the tries in hand end. `database` learns whether the outbox answers.
     pub async fn run(self, beat: Beat, database: Condition, shutdown: CancellationToken) {
         let mut in_flight = InFlight::default();
+        let aside = tokio::spawn(aside::run(self.clone(), shutdown.clone()));
         while !shutdown.is_cancelled() {
             beat.beat();
             let look_again = Instant::now() + LOOK_EVERY;
@@ -120,6 +134,9 @@ impl Deliverer {
         }
         // Each try has its own time limit, shorter than the drain's.
         while in_flight.sends.join_next().await.is_some() {}
+        if aside.await.is_err() {
+            tracing::error!("Refreshing and testing channels panicked");
+        }
         beat.done();
     }
 
@@ -150,7 +167,7 @@ impl Deliverer {
     }
 
     async fn deliver(&self, taken: &Taken) {
-        let outcome = webhook::send(&self.egress, taken, self.patience.timeout).await;
+        let outcome = self.send(taken).await;
         // Crash window: sent, not recorded. It is sent again, with the same id: receivers can tell.
         self.metrics.delivered(&outcome);
         if let Err(error) = self.record(taken, outcome).await {
@@ -163,10 +180,23 @@ impl Deliverer {
         }
     }
 
+    async fn send(&self, taken: &Taken) -> Outcome {
+        if taken.channel_deleted {
+            return Outcome::Gone { status: None, error: "the channel was deleted".to_owned() };
+        }
+        let Some(target) = &taken.target else { return unknown_kind() };
+        let secret = taken.secret.as_deref();
+        let letter = Letter { id: taken.id, body: &taken.body, at: taken.taken_at, target, secret };
+        channel::send(&self.egress, letter, self.patience.timeout).await
+    }
+
     async fn record(&self, taken: &Taken, outcome: Outcome) -> Result<(), StoreError> {
-        let (status, error, next_try) = match outcome {
+        let pause = self.patience.pause(taken.failures);
+        let (status, error, next_try, pause) = match outcome {
             Outcome::Received { status } => {
-                let recorded = alert_delivery::delivered(&self.store, taken.id, status.into()).await?;
+                let refresh = taken.target.as_ref().and_then(channel::refresh_after);
+                let status = status.map(i32::from);
+                let recorded = alert_delivery::delivered(&self.store, taken.id, status, refresh).await?;
                 tracing::info!(
                     delivery.id = %taken.id,
                     delivery.again = recorded == Recorded::Stale,
@@ -176,12 +206,13 @@ impl Deliverer {
                 );
                 return Ok(());
             }
-            Outcome::Failed { status, error } => {
+            Outcome::Failed { status, error, retry_after } => {
                 let next =
                     self.patience.next_try(taken.try_number, taken.created_at, taken.taken_at, random_byte());
-                (status, error, next)
+                let asked = retry_after.unwrap_or_default();
+                (status, error, next.map(|wait| wait.max(asked)), pause.max(asked))
             }
-            Outcome::Gone { status, error } => (status, error, None),
+            Outcome::Gone { status, error } => (status, error, None, pause),
         };
         match next_try {
             Some(wait) => tracing::warn!(
@@ -195,7 +226,8 @@ impl Deliverer {
         }
         let status = status.map(i32::from);
         let error: String = error.chars().take(1_000).collect();
-        match alert_delivery::failed(&self.store, taken, status, &error, next_try).await? {
+        let failed = Failed { status, error: &error, next_try, pause };
+        match alert_delivery::failed(&self.store, taken, failed).await? {
             Recorded::Yes => {}
             Recorded::Stale => {
                 tracing::debug!(delivery.id = %taken.id, "Somebody else has taken the delivery since");
@@ -219,6 +251,11 @@ impl InFlight {
             }
         }
     }
+}
+
+/// A later release has stored a channel whose kind this one does not know; one of that release delivers.
+fn unknown_kind() -> Outcome {
+    Outcome::unanswered("this release can't read where the channel leads")
 }
 
 /// For spreading only: without randomness nothing is spread.
@@ -260,6 +297,13 @@ mod tests {
     fn spreading_only_lengthens_and_by_a_quarter_at_most() {
         let longest = wait(2, 0, 255).expect("tried again");
         assert!(longest > Duration::from_secs(12) && longest < Duration::from_millis(12_500), "{longest:?}");
+    }
+
+    #[test]
+    fn a_channel_that_keeps_failing_rests_longer_up_to_five_minutes() {
+        for (failures, seconds) in [(0, 5), (1, 10), (5, 160), (6, 300), (i32::MAX, 300)] {
+            assert_eq!(PATIENCE.pause(failures), Duration::from_secs(seconds), "{failures}");
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! happened is worked out from the definitions ([`walk`]), never from what the ticker wrote, so that a ticker which
 //! stands still is noticed like any other failure. It starts, repairs and cancels nothing.
 
+pub mod channel;
 pub mod check;
 mod config;
 mod dates;
@@ -12,7 +13,6 @@ mod lead;
 pub mod message;
 mod metrics;
 pub mod walk;
-pub mod webhook;
 
 pub use config::WatchdogConfig;
 pub use dates::Dates;

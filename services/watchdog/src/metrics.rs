@@ -1,7 +1,7 @@
 //! What the watchdog counts. No label for a job or a channel: their number has no bound.
 
+use crate::channel::Outcome;
 use crate::check::Summary;
-use crate::webhook::Outcome;
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Counter, Gauge, Histogram};
 use std::time::Duration;

@@ -56,9 +56,12 @@ impl Writing<'_> {
         stored: &BTreeMap<String, Channel>,
     ) -> Result<(), Failure> {
         let (mut new, mut changed) = (Vec::new(), Vec::new());
-        for channel in written {
+        for (index, channel) in written.iter().enumerate() {
             let before = stored.get(&channel.name);
-            let after = channel.over(before, self.at);
+            let after = channel.over(before, self.caller.tenant_id, self.at).map_err(|error| {
+                let field = format!("channels[{index}].{}", error.field);
+                Failure::Invalid(vec![FieldError::new(field, error.message)])
+            })?;
             match before {
                 Some(before) if *before == after => {
                     self.result("Channel", &channel.name, Changed::Unchanged);

@@ -5,6 +5,7 @@ mod receiver;
 
 use chrono::{DateTime, Duration, Utc};
 use model::calendar::{CalendarVersion, Calendars};
+use model::channel::{Accepts, Target};
 use model::ids::{Generation, HolderId, JobId, TenantId};
 use model::job::{Alert, Definition, Handler, Misfire, Retry, Work, defaults};
 use model::policy::{DstFold, DstGap, MisfirePolicy, OverlapPolicy};
@@ -171,8 +172,11 @@ impl Cell {
         let channel = Channel {
             id: Uuid::new_v4(),
             name: name.to_owned(),
-            url: url.to_owned(),
+            tenant_id: TenantId::DEFAULT,
+            target: Target::Webhook { url: url.to_owned() },
             secret: secret.map(str::to_owned),
+            accepts: Accepts::default(),
+            system: None,
             created_at: noon(0),
         };
         let channels = std::slice::from_ref(&channel);

@@ -1,0 +1,313 @@
+//! A channel as a person writes it and reads it.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use chrono::{DateTime, Utc};
+use model::channel::{Accepts, Email, MailTls, PAGERDUTY_URL, Target};
+use model::ids::TenantId;
+use model::severity::Severity;
+use model::validate::{self, FieldError, limits};
+use rpc::convert::time;
+use rpc::v1;
+use rpc::v1::channel::Target as Given;
+use store::alert_channel::Channel;
+use uuid::Uuid;
+
+/// How a signing secret begins.
+const SECRET_PREFIX: &str = "whsec_";
+/// Bytes of a signing secret, decoded.
+const SECRET_BYTES: std::ops::RangeInclusive<usize> = 24..=64;
+/// Bytes of a label's value.
+const LABEL_BYTES_MAX: usize = 256;
+
+/// A channel as a person wrote it.
+#[derive(Clone)]
+pub struct Written {
+    /// Its name.
+    pub name: String,
+    target: Target,
+    secret: Option<String>,
+    accepts: Accepts,
+    system: Option<bool>,
+}
+
+impl Written {
+    /// As it is to be stored at `at`: the same one with another target, or a new one. No secret keeps the stored one,
+    /// for whoever writes back what was read never saw it.
+    ///
+    /// # Errors
+    /// When its kind needs a secret and neither has one, or when `tenant` may not be told of the system.
+    pub fn over(
+        &self,
+        stored: Option<&Channel>,
+        tenant: TenantId,
+        at: DateTime<Utc>,
+    ) -> Result<Channel, FieldError> {
+        if self.system == Some(true) && tenant != TenantId::DEFAULT {
+            let message = "only the default tenant's channels are told of the system: leave it out";
+            return Err(FieldError::new("system", message));
+        }
+        let kept = stored.filter(|stored| stored.target.kind() == self.target.kind());
+        let secret = self.secret.clone().or_else(|| kept.and_then(|stored| stored.secret.clone()));
+        match self.target.secret_missing() {
+            Some(missing) if secret.is_none() => Err(missing),
+            _ => Ok(Channel {
+                id: stored.map_or_else(Uuid::new_v4, |stored| stored.id),
+                tenant_id: tenant,
+                name: self.name.clone(),
+                target: self.target.clone(),
+                secret,
+                accepts: self.accepts.clone(),
+                system: self.system,
+                created_at: stored.map_or(at, |stored| stored.created_at),
+            }),
+        }
+    }
+}
+
+/// Reads a channel and finds everything that is wrong with it, but for a missing secret.
+///
+/// # Errors
+/// Every wrong field, as the API spells it.
+pub fn read(channel: &v1::Channel) -> Result<Written, Vec<FieldError>> {
+    let mut errors: Vec<_> = validate::name("name", &channel.name).into_iter().collect();
+    let accepts = accepts(channel.r#match.as_ref(), &mut errors);
+    let Some(given) = &channel.target else {
+        let message = "is missing: give one of webhook, alertmanager, pagerduty, slack, email";
+        errors.push(FieldError::new("webhook", message));
+        return Err(errors);
+    };
+    let (target, secret) = target(given, &mut errors);
+    errors.extend(target.problems(secret.as_deref()));
+    if let Given::Webhook(webhook) = given
+        && !webhook.secret.is_empty()
+        && !is_secret(&webhook.secret)
+    {
+        // The value is not repeated: it may be a secret of something else.
+        let message = "use whsec_ and base64 of 24 to 64 bytes, or none for unsigned posts";
+        errors.push(FieldError::new("webhook.secret", message));
+    }
+    if errors.is_empty() {
+        Ok(Written { name: channel.name.clone(), target, secret, accepts, system: channel.system })
+    } else {
+        Err(errors)
+    }
+}
+
+fn target(given: &Given, errors: &mut Vec<FieldError>) -> (Target, Option<String>) {
+    let (target, secret) = match given {
+        Given::Webhook(webhook) => (Target::Webhook { url: webhook.url.clone() }, &webhook.secret),
+        Given::Alertmanager(alertmanager) => {
+            let (url, username) = (alertmanager.url.clone(), alertmanager.username.clone());
+            (Target::Alertmanager { url, username }, &alertmanager.secret)
+        }
+        Given::Pagerduty(pagerduty) => {
+            let url = if pagerduty.url.is_empty() { PAGERDUTY_URL } else { &pagerduty.url };
+            (Target::Pagerduty { url: url.to_owned() }, &pagerduty.routing_key)
+        }
+        Given::Slack(slack) => (Target::Slack, &slack.url),
+        Given::Email(email) => (Target::Email(mail(email, errors)), &email.password),
+    };
+    (target, (!secret.is_empty()).then(|| secret.clone()))
+}
+
+fn mail(email: &v1::Email, errors: &mut Vec<FieldError>) -> Email {
+    let tls = if email.tls.is_empty() { Ok(MailTls::default()) } else { email.tls.parse() };
+    let tls = tls.unwrap_or_else(|_| {
+        errors.push(FieldError::new("email.tls", format!("{:?}: use STARTTLS, TLS or NONE", email.tls)));
+        MailTls::default()
+    });
+    let port = match (email.port, tls) {
+        (0, MailTls::Starttls) => 587,
+        (0, MailTls::Tls) => 465,
+        (0, MailTls::None) => 25,
+        (port, _) => u16::try_from(port).unwrap_or(0), // which is refused
+    };
+    Email {
+        host: email.host.clone(),
+        port,
+        tls,
+        username: email.username.clone(),
+        from: email.from.clone(),
+        to: email.to.clone(),
+    }
+}
+
+fn accepts(given: Option<&v1::Match>, errors: &mut Vec<FieldError>) -> Accepts {
+    let Some(given) = given else { return Accepts::default() };
+    if given.labels.len() > limits::LABELS {
+        let message = format!("{} labels: use at most {}", given.labels.len(), limits::LABELS);
+        errors.push(FieldError::new("match.labels", message));
+    }
+    if given.labels.iter().any(|(name, value)| name.len().max(value.len()) > LABEL_BYTES_MAX) {
+        let message = format!("a name or value has more than {LABEL_BYTES_MAX} bytes: no job's label has");
+        errors.push(FieldError::new("match.labels", message));
+    }
+    let mut severities = Vec::new();
+    for (index, name) in given.severities.iter().enumerate() {
+        match name.parse::<Severity>() {
+            Ok(severity) if severities.contains(&severity) => {}
+            Ok(severity) => severities.push(severity),
+            Err(_) => {
+                let message = format!("{name:?}: use INFO, WARNING or CRITICAL");
+                errors.push(FieldError::new(format!("match.severities[{index}]"), message));
+            }
+        }
+    }
+    Accepts { labels: given.labels.clone().into_iter().collect(), severities }
+}
+
+fn is_secret(text: &str) -> bool {
+    let bytes = text.strip_prefix(SECRET_PREFIX).and_then(|base64| STANDARD.decode(base64).ok());
+    bytes.is_some_and(|bytes| SECRET_BYTES.contains(&bytes.len()))
+}
+
+/// As the API answers it: without its secret.
+pub fn message(channel: Channel) -> v1::Channel {
+    let Channel { name, target, accepts, system, created_at, .. } = channel;
+    let hidden = String::new;
+    let target = match target {
+        Target::Webhook { url } => Given::Webhook(v1::Webhook { url, secret: hidden() }),
+        Target::Alertmanager { url, username } => {
+            Given::Alertmanager(v1::Alertmanager { url, username, secret: hidden() })
+        }
+        Target::Pagerduty { url } => Given::Pagerduty(v1::Pagerduty { routing_key: hidden(), url }),
+        Target::Slack => Given::Slack(v1::Slack { url: hidden() }),
+        Target::Email(email) => Given::Email(v1::Email {
+            host: email.host,
+            port: email.port.into(),
+            tls: email.tls.to_string(),
+            username: email.username,
+            password: hidden(),
+            from: email.from,
+            to: email.to,
+        }),
+    };
+    let wants_all = accepts == Accepts::default();
+    v1::Channel {
+        name,
+        target: Some(target),
+        create_time: Some(time::timestamp(created_at)),
+        r#match: (!wants_all).then(|| v1::Match {
+            labels: accepts.labels.into_iter().collect(),
+            severities: accepts.severities.iter().map(ToString::to_string).collect(),
+        }),
+        system,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn channel(url: &str, secret: &str) -> v1::Channel {
+        v1::Channel {
+            name: "oncall".to_owned(),
+            target: Some(Given::Webhook(v1::Webhook { url: url.to_owned(), secret: secret.to_owned() })),
+            ..v1::Channel::default()
+        }
+    }
+
+    fn wrong_fields(channel: &v1::Channel) -> Vec<String> {
+        read(channel).err().unwrap_or_default().into_iter().map(|error| error.field).collect()
+    }
+
+    #[test]
+    fn every_wrong_field_is_named_and_no_secret_is_repeated() {
+        let mut bad = channel("ftp://x", "hunter2");
+        bad.name = "On Call".to_owned();
+        assert_eq!(wrong_fields(&bad), ["name", "webhook.url", "webhook.secret"]);
+        let errors = read(&bad).err().expect("wrong");
+        assert!(errors.iter().all(|error| !error.message.contains("hunter2")), "{errors:?}");
+        bad.target = None;
+        assert_eq!(wrong_fields(&bad), ["name", "webhook"]);
+    }
+
+    #[test]
+    fn signing_secrets_are_whsec_and_24_to_64_bytes() {
+        let secret = |bytes: usize| format!("whsec_{}", STANDARD.encode(vec![7; bytes]));
+        for (text, sound) in [
+            (secret(24), true),
+            (secret(64), true),
+            (secret(23), false),
+            (secret(65), false),
+            ("whsec_not base64".to_owned(), false),
+        ] {
+            assert_eq!(wrong_fields(&channel("http://x/", &text)).is_empty(), sound, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_secret_that_is_not_given_again_is_kept() {
+        let at = chrono::DateTime::UNIX_EPOCH;
+        let signed = channel("http://x/", &format!("whsec_{}", STANDARD.encode([7; 24])));
+        let over = |channel: &v1::Channel, stored: Option<&Channel>| {
+            read(channel).expect("sound").over(stored, TenantId::DEFAULT, at)
+        };
+        let stored = over(&signed, None).expect("complete");
+        let again = over(&channel("http://y/", ""), Some(&stored)).expect("complete");
+        assert_eq!((again.id, &again.secret), (stored.id, &stored.secret));
+        let slack = v1::Channel { target: Some(Given::Slack(v1::Slack::default())), ..signed };
+        assert_eq!(over(&slack, None).expect_err("no address").field, "slack.url");
+        assert_eq!(over(&slack, Some(&stored)).expect_err("another kind's secret").field, "slack.url");
+    }
+
+    #[test]
+    fn every_kind_is_read_back_as_it_was_written_without_its_secret() {
+        let email = v1::Email {
+            host: "mail.example".to_owned(),
+            username: "u".to_owned(),
+            password: "hunter2".to_owned(),
+            from: "a@example.com".to_owned(),
+            to: vec!["b@example.com".to_owned()],
+            ..v1::Email::default()
+        };
+        let alertmanager = v1::Alertmanager {
+            url: "http://am:9093".to_owned(),
+            username: "u".to_owned(),
+            secret: "hunter2".to_owned(),
+        };
+        for given in [
+            Given::Alertmanager(alertmanager),
+            Given::Pagerduty(v1::Pagerduty { routing_key: "a1".repeat(16), url: String::new() }),
+            Given::Slack(v1::Slack { url: "https://hooks.example/hunter2".to_owned() }),
+            Given::Email(email),
+        ] {
+            let r#match = Some(v1::Match {
+                labels: [("team".to_owned(), "billing".to_owned())].into(),
+                severities: vec!["CRITICAL".to_owned()],
+            });
+            let name = "oncall".to_owned();
+            let written = v1::Channel { name, target: Some(given), r#match, ..v1::Channel::default() };
+            let stored = read(&written).expect("sound").over(None, TenantId::DEFAULT, DateTime::UNIX_EPOCH);
+            let stored = stored.expect("complete");
+            let shown = message(stored.clone());
+            let text = format!("{shown:?}");
+            assert!(!text.contains("hunter2") && !text.contains("a1a1"), "{text}");
+            // What was read can be written back and changes nothing.
+            let again =
+                read(&shown).expect("sound").over(Some(&stored), TenantId::DEFAULT, stored.created_at);
+            assert_eq!(again.expect("complete"), stored);
+        }
+    }
+
+    #[test]
+    fn only_the_operators_channels_are_told_of_the_system() {
+        let told = v1::Channel { system: Some(true), ..channel("http://x/", "") };
+        let written = read(&told).expect("sound");
+        let other = TenantId(Uuid::from_u128(1));
+        assert!(written.over(None, TenantId::DEFAULT, DateTime::UNIX_EPOCH).is_ok());
+        let refused = written.over(None, other, DateTime::UNIX_EPOCH).expect_err("not theirs");
+        assert_eq!(refused.field, "system");
+    }
+
+    #[test]
+    fn what_a_match_does_not_know_is_named() {
+        let r#match = Some(v1::Match {
+            severities: vec!["CRITICAL".to_owned(), "LOUD".to_owned()],
+            ..v1::Match::default()
+        });
+        let bad = v1::Channel { r#match, ..channel("http://x/", "") };
+        assert_eq!(wrong_fields(&bad), ["match.severities[1]"]);
+    }
+}
