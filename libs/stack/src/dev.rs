@@ -1,7 +1,7 @@
 //! A whole local stack: etcd, PostgreSQL, and every service of Escapement, on free loopback ports under one
 //! folder. The engine behind `escapement dev`, the end-to-end tests and the benchmarks.
 //!
-//! Invariants: all that it started ends with it; two stacks never share a folder ([`lock`]); a second start finds
+//! Invariants: all that it started ends with it; two stacks never share a folder (`lock`); a second start finds
 //! the data, the tokens and the password of the first. Here `exec` and loopback addresses are allowed, which a
 //! service allows nowhere by default.
 

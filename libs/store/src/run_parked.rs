@@ -5,7 +5,7 @@
 //! parking finds no lease and leaves the run where it was. Crash window, "put off, not parked": a claim has put a run off,
 //! and nobody parks it; a second later it is claimed again.
 //!
-//! What it does not do: decide. [`model::release`] does, and [`decide`] applies it to what is locked.
+//! What it does not do: decide. [`model::release`] does, and `decide` applies it to what is locked.
 
 mod decide;
 

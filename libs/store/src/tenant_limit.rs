@@ -62,7 +62,7 @@ pub async fn hold(tx: &Transaction<'_>, tenant: TenantId) -> Result<(), StoreErr
     tx.execute(sql!("tenant_limit/hold.sql"), &[&tenant.0]).await.map(drop)
 }
 
-/// Sets the limits of a tenant that is [`hold`](hold)n.
+/// Sets the limits of a tenant that `tx` [holds](hold).
 ///
 /// # Errors
 /// [`StoreError::Database`].

@@ -3,7 +3,7 @@
 //! Invariant: a batch is one transaction that holds the ticker's fence first, then the ledger's floor, the cursors and
 //! the backlogs of its jobs; each occurrence that it passes has a run or is counted as missed when it commits, or none
 //! of it has happened. A job that can't be planned never stops the others. What becomes of an occurrence is decided in
-//! [`decide`] and [`crate::sweep`]; nothing is handed out here.
+//! [`mod@decide`] and [`crate::sweep`]; nothing is handed out here.
 
 pub mod decide;
 pub mod pace;

@@ -54,7 +54,7 @@ impl Source {
     }
 
     /// The value of `name`, or `default` when nothing sets it. A value of the wrong type is remembered as a
-    /// problem, and `default` stands in for it until [`finish`](Self::finish).
+    /// problem, and `default` stands in for it until `finish`.
     pub fn take<T: DeserializeOwned>(&mut self, name: &'static str, default: T) -> T {
         let Some(value) = self.values.remove(name) else { return default };
         match T::deserialize(value) {
