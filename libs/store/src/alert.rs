@@ -1,12 +1,16 @@
-//! Alerts: one for each job and kind while it is open, with the first and last occurrence and how many there were.
+//! The jobs' alerts: one for each job and kind while it is open, with the first and last occurrence and how many there were.
 //!
-//! Written by the leading watchdog only, in transactions that hold its fence.
+//! Opened, added to and resolved by the leading watchdog only, in transactions that hold its fence. What people do with
+//! them is [`crate::alert_life`]'s.
 
 use crate::{Store, StoreError, Transaction, sql};
 use chrono::{DateTime, Utc};
+use model::alert::life::Life;
 use model::alert::{Cause, Kind};
 use model::ids::{JobId, TenantId};
 use model::policy::UnknownName;
+use model::severity::Severity;
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio_postgres::Row;
@@ -31,6 +35,42 @@ pub struct Complaint {
     pub cause: Cause,
     /// The same in words; at most 2,048 characters.
     pub detail: String,
+    /// How grave it is.
+    pub severity: Severity,
+    /// The job's labels.
+    pub labels: BTreeMap<String, String>,
+    /// How long after it was told it is told again; zero is never.
+    pub repeat: Duration,
+    /// Nobody is told of it.
+    pub untold: bool,
+    /// The open alert that tells of the same.
+    pub explained_by: Option<Uuid>,
+}
+
+/// An alert that was opened or added to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Raised {
+    /// Its identity.
+    pub id: Uuid,
+    /// Its job.
+    pub job_id: JobId,
+    /// When it was opened.
+    pub opened_at: DateTime<Utc>,
+    /// It was opened by this.
+    pub opened: bool,
+}
+
+/// An open alert of a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Open {
+    /// Its identity.
+    pub id: Uuid,
+    /// Its job.
+    pub job_id: JobId,
+    /// What it is about, as stored.
+    pub kind: String,
+    /// Its life.
+    pub life: Life,
 }
 
 /// An alert that has nothing left to complain about.
@@ -38,10 +78,20 @@ pub struct Complaint {
 pub struct Recovered {
     /// Its identity.
     pub id: Uuid,
+    /// The job's tenant.
+    pub tenant_id: TenantId,
     /// Its job.
     pub job_id: JobId,
     /// The job's name.
     pub job_name: String,
+    /// What it is about.
+    pub kind: Kind,
+    /// How grave it is.
+    pub severity: Severity,
+    /// The job's labels when it was opened.
+    pub labels: BTreeMap<String, String>,
+    /// Names of channels that are told of its end though they were not told of its opening.
+    pub channels: Vec<String>,
     /// The first occurrence without success.
     pub first: DateTime<Utc>,
     /// The last one.
@@ -71,8 +121,41 @@ pub enum Resolution {
     NotWatched,
 }
 
-/// Opens an alert for each complaint, or adds it to the job's open one. Returns those that were opened: identity and
-/// when.
+impl Resolution {
+    /// As stored.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Succeeded => "SUCCEEDED",
+            Self::JobDeleted => "JOB_DELETED",
+            Self::JobPaused => "JOB_PAUSED",
+            Self::NotWatched => "NOT_WATCHED",
+        }
+    }
+}
+
+/// Locks the open alerts of these jobs.
+///
+/// # Errors
+/// [`StoreError::Database`].
+pub async fn lock_open(tx: &Transaction<'_>, jobs: &[JobId]) -> Result<Vec<Open>, StoreError> {
+    let jobs: Vec<_> = jobs.iter().map(|job| job.0).collect();
+    let rows = tx.query(sql!("alert/lock_open.sql"), &[&jobs]).await?;
+    let open = rows.iter().map(|row| Open {
+        id: row.get("id"),
+        job_id: JobId(row.get("job_id")),
+        kind: row.get("kind"),
+        life: Life {
+            acknowledged: row.get("acknowledged"),
+            silenced_until: row.get("silenced_until"),
+            resolved: false,
+            untold: row.get("untold"),
+            next_repeat_at: row.get("next_repeat_at"),
+        },
+    });
+    Ok(open.collect())
+}
+
+/// Opens an alert for each complaint, or adds it to the job's open one, and returns them.
 ///
 /// # Errors
 /// [`StoreError::Database`].
@@ -80,58 +163,104 @@ pub async fn raise(
     tx: &Transaction<'_>,
     kind: Kind,
     complaints: &[Complaint],
-) -> Result<BTreeMap<Uuid, DateTime<Utc>>, StoreError> {
-    let ids: Vec<_> = complaints.iter().map(|complaint| complaint.id).collect();
-    let tenants: Vec<_> = complaints.iter().map(|complaint| complaint.tenant_id.0).collect();
-    let jobs: Vec<_> = complaints.iter().map(|complaint| complaint.job_id.0).collect();
-    let firsts: Vec<_> = complaints.iter().map(|complaint| complaint.first).collect();
-    let lasts: Vec<_> = complaints.iter().map(|complaint| complaint.last).collect();
-    let counts: Vec<_> = complaints.iter().map(|complaint| complaint.count).collect();
-    let causes: Vec<_> = complaints.iter().map(|complaint| complaint.cause.as_str()).collect();
-    let details: Vec<_> = complaints.iter().map(|complaint| complaint.detail.as_str()).collect();
-    let rows = tx
-        .query(
-            sql!("alert/raise.sql"),
-            &[&kind.as_str(), &ids, &tenants, &jobs, &firsts, &lasts, &counts, &causes, &details],
-        )
-        .await?;
-    let raised = rows.iter().map(|row| (row.get("id"), row.get("opened_at")));
-    Ok(raised.filter(|(id, _)| ids.contains(id)).collect())
+) -> Result<Vec<Raised>, StoreError> {
+    fn each<'a, T>(complaints: &'a [Complaint], of: impl Fn(&'a Complaint) -> T) -> Vec<T> {
+        complaints.iter().map(of).collect()
+    }
+    let ids = each(complaints, |complaint| complaint.id);
+    let tenants = each(complaints, |complaint| complaint.tenant_id.0);
+    let jobs = each(complaints, |complaint| complaint.job_id.0);
+    let firsts = each(complaints, |complaint| complaint.first);
+    let lasts = each(complaints, |complaint| complaint.last);
+    let counts = each(complaints, |complaint| complaint.count);
+    let causes = each(complaints, |complaint| complaint.cause.as_str());
+    let details = each(complaints, |complaint| complaint.detail.as_str());
+    let severities = each(complaints, |complaint| complaint.severity.as_str());
+    let labels = each(complaints, |complaint| json(&complaint.labels));
+    let repeats = each(complaints, |complaint| milliseconds(complaint.repeat));
+    let untold = each(complaints, |complaint| complaint.untold);
+    let explained = each(complaints, |complaint| complaint.explained_by);
+    let params: [&(dyn tokio_postgres::types::ToSql + Sync); 14] = [
+        &kind.as_str(),
+        &ids,
+        &tenants,
+        &jobs,
+        &firsts,
+        &lasts,
+        &counts,
+        &causes,
+        &details,
+        &severities,
+        &labels,
+        &repeats,
+        &untold,
+        &explained,
+    ];
+    let rows = tx.query(sql!("alert/raise.sql"), &params).await?;
+    let raised = rows.iter().map(|row| {
+        let id = row.get("id");
+        let job_id = JobId(row.get("job_id"));
+        Raised { id, job_id, opened_at: row.get("opened_at"), opened: ids.contains(&id) }
+    });
+    Ok(raised.collect())
+}
+
+/// Labels as stored.
+pub(crate) fn json(labels: &BTreeMap<String, String>) -> Value {
+    labels.iter().map(|(key, value)| (key.clone(), Value::from(value.as_str()))).collect()
+}
+
+/// Labels as they were stored; what is no text is left out.
+pub(crate) fn labels(stored: &Value) -> BTreeMap<String, String> {
+    let entries = stored.as_object().into_iter().flatten();
+    entries.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
+}
+
+/// An interval as SQL takes it; none is never.
+pub(crate) fn milliseconds(interval: Duration) -> Option<i64> {
+    i64::try_from(interval.as_millis()).ok().filter(|interval| *interval > 0)
 }
 
 /// Locks up to `limit` open alerts that have nothing left to complain about.
 ///
 /// # Errors
 /// [`StoreError::Database`]; [`StoreError::Corrupt`] when a cause is unknown to this version.
-pub async fn recovered(tx: &Transaction<'_>, kind: Kind, limit: i64) -> Result<Vec<Recovered>, StoreError> {
-    let rows = tx.query(sql!("alert/recovered.sql"), &[&kind.as_str(), &limit]).await?;
+pub async fn recovered(tx: &Transaction<'_>, limit: i64) -> Result<Vec<Recovered>, StoreError> {
+    let rows = tx.query(sql!("alert/recovered.sql"), &[&limit]).await?;
     rows.iter().map(read).collect()
 }
 
 fn read(row: &Row) -> Result<Recovered, StoreError> {
-    let unknown =
-        |error: UnknownName| StoreError::Corrupt { what: "alert.cause", problem: error.to_string() };
-    let resolution = match row.get("resolution") {
-        "SUCCEEDED" => Resolution::Succeeded,
-        "JOB_DELETED" => Resolution::JobDeleted,
-        "JOB_PAUSED" => Resolution::JobPaused,
-        "NOT_WATCHED" => Resolution::NotWatched,
-        other => {
-            return Err(StoreError::Corrupt { what: "alert/recovered.sql", problem: format!("{other:?}") });
-        }
-    };
+    let unknown = |what| move |error: UnknownName| StoreError::Corrupt { what, problem: error.to_string() };
+    let resolution = resolution(row)?;
     Ok(Recovered {
         id: row.get("id"),
+        tenant_id: TenantId(row.get("tenant_id")),
         job_id: JobId(row.get("job_id")),
         job_name: row.get("job_name"),
+        kind: row.get::<_, &str>("kind").parse().map_err(unknown("alert.kind"))?,
+        severity: row.get::<_, &str>("severity").parse().map_err(unknown("alert.severity"))?,
+        labels: labels(&row.get("labels")),
+        channels: row.get("channels"),
         first: row.get("first_occurrence"),
         last: row.get("last_occurrence"),
         first_deadline: row.get("first_deadline"),
         last_deadline: row.get("last_deadline"),
         count: row.get("count"),
-        cause: row.get::<_, &str>("cause").parse().map_err(unknown)?,
+        cause: row.get::<_, &str>("cause").parse().map_err(unknown("alert.cause"))?,
         resolution,
     })
+}
+
+/// What ends an alert, of a row.
+pub(crate) fn resolution(row: &Row) -> Result<Resolution, StoreError> {
+    match row.get("resolution") {
+        "SUCCEEDED" => Ok(Resolution::Succeeded),
+        "JOB_DELETED" => Ok(Resolution::JobDeleted),
+        "JOB_PAUSED" => Ok(Resolution::JobPaused),
+        "NOT_WATCHED" => Ok(Resolution::NotWatched),
+        other => Err(StoreError::Corrupt { what: "resolution", problem: format!("{other:?}") }),
+    }
 }
 
 /// Resolves alerts and returns when; one that is missing was resolved before.
@@ -140,9 +269,10 @@ fn read(row: &Row) -> Result<Recovered, StoreError> {
 /// [`StoreError::Database`].
 pub async fn resolve(
     tx: &Transaction<'_>,
-    alerts: &[Uuid],
+    alerts: &[(Uuid, Resolution)],
 ) -> Result<BTreeMap<Uuid, DateTime<Utc>>, StoreError> {
-    let rows = tx.query(sql!("alert/resolve.sql"), &[&alerts]).await?;
+    let (ids, reasons): (Vec<_>, Vec<_>) = alerts.iter().map(|(id, reason)| (*id, reason.as_str())).unzip();
+    let rows = tx.query(sql!("alert/resolve.sql"), &[&ids, &reasons]).await?;
     Ok(rows.iter().map(|row| (row.get("id"), row.get("resolved_at"))).collect())
 }
 

@@ -141,7 +141,8 @@ async fn two_migrations_at_once_do_not_meet() {
     let settings = store::Settings::new(database.url(), "cell_two", "test");
     let (one, two) = tokio::join!(store::migrate(&settings), store::migrate(&settings));
     let (one, two) = (one.expect("migrated"), two.expect("migrated"));
-    let steps = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations")).expect("readable").count();
+    let steps =
+        std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations")).expect("readable").count();
     assert_eq!(one.len() + two.len(), steps);
     let last = one.last().or(two.last()).expect("some step");
     assert!(last.starts_with(&format!("V{}__", store::SCHEMA_VERSION)), "{last}");

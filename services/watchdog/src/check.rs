@@ -1,4 +1,5 @@
-//! The check: judges occurrences whose deadline has passed, raises alerts, and resolves those that have recovered.
+//! The check: judges occurrences whose deadline has passed, looks for what else owners want to be told of, raises alerts,
+//! resolves those that have recovered, and tells again what nobody looks after.
 //!
 //! Invariant: a verdict, its alert, the alert's deliveries and the cursor behind it are written in one transaction
 //! that holds the watchdog's fence, so that whatever happens in between, an occurrence is told once or judged again.
@@ -6,23 +7,25 @@
 //! a job that by now is deleted, paused or no longer watched is withdrawn: nobody is told of an alert that ends with
 //! the very next look, as an open one does. Nothing here waits for a receiver: telling is [`crate::deliver`]'s.
 
+mod check_ins;
+mod complain;
+mod ends;
+mod remind;
+mod resolve;
 mod tell;
 
 use crate::dates::Dates;
 use crate::message;
 use crate::walk::{Expected, Walk, is_awaited, walk};
+use complain::{Miss, Owner, complain};
 use model::alert::{Judgement, Kind, judge};
-use model::ids::{JobId, RunKey};
+use model::ids::RunKey;
 use schedule::DateSets;
-use std::collections::{BTreeMap, BTreeSet};
-use store::alert::Complaint;
+use std::collections::BTreeMap;
 use store::fence::{self, Term};
 use store::verdict::{self, Evidence, Verdict};
 use store::watch_cursor::{self, Cursor, Due};
-use store::{Store, StoreError, Transaction, alert, alert_delivery};
-use uuid::Uuid;
-
-const KIND: Kind = Kind::NoSuccess;
+use store::{Store, StoreError, Transaction};
 
 /// Transactions of one cycle at most; a backlog goes on in the next one, after the rest of the cycle's work.
 const BATCHES_MAX: usize = 20;
@@ -67,8 +70,40 @@ impl std::ops::AddAssign for Summary {
     }
 }
 
-/// One cycle: judges what is due, then resolves what has recovered. `leads` is asked before each transaction; `dates`
-/// are the calendars that earlier cycles have read.
+/// What one transaction of a cycle does.
+#[derive(Debug, Clone, Copy)]
+enum Work {
+    Judge,
+    LookAtEnds,
+    CheckIns,
+    Resolve,
+    Remind,
+}
+
+impl Work {
+    /// In the order of a cycle. What has recovered is resolved before anything of it is told again.
+    const ALL: [Self; 5] = [Self::Judge, Self::LookAtEnds, Self::CheckIns, Self::Resolve, Self::Remind];
+
+    async fn once(
+        self,
+        store: &Store,
+        term: Term,
+        limits: Limits,
+        dates: &mut Dates,
+    ) -> Result<Summary, StoreError> {
+        match self {
+            Self::Judge => judge_batch(store, term, limits, dates).await,
+            Self::LookAtEnds => ends::look(store, term).await,
+            Self::CheckIns => check_ins::batch(store, term, limits.jobs).await,
+            Self::Resolve => resolve::batch(store, term, limits.jobs).await,
+            Self::Remind => remind::batch(store, term, limits.jobs).await,
+        }
+    }
+}
+
+/// One cycle: judges what is due, looks at what else has ended, resolves what has recovered, and tells again what
+/// nobody looks after. `leads` is asked before each transaction; `dates` are the calendars that earlier cycles have
+/// read.
 ///
 /// # Errors
 /// [`StoreError::Fenced`] when a later watchdog leads; else whatever the database failed with. What was committed
@@ -80,34 +115,21 @@ pub async fn run_once(
     dates: &mut Dates,
     leads: impl Fn() -> bool,
 ) -> Result<Summary, StoreError> {
-    let mut summary = Summary::default();
-    for _ in 0..BATCHES_MAX {
-        if !leads() {
-            return Ok(summary);
+    let (mut summary, mut behind) = (Summary::default(), false);
+    for work in Work::ALL {
+        for _ in 0..BATCHES_MAX {
+            if !leads() {
+                return Ok(summary);
+            }
+            summary += work.once(store, term, limits, dates).await?;
+            if !summary.more {
+                break;
+            }
         }
-        summary += judge_batch(store, term, limits, dates).await?;
-        if !summary.more {
-            break;
-        }
+        behind |= summary.more;
     }
-    let behind = summary.more;
-    for _ in 0..BATCHES_MAX {
-        if !leads() {
-            return Ok(summary);
-        }
-        summary += resolve_batch(store, term, limits.jobs).await?;
-        if !summary.more {
-            break;
-        }
-    }
-    summary.more |= behind;
+    summary.more = behind;
     Ok(summary)
-}
-
-/// An occurrence without success, with what is needed to tell of it.
-struct Miss {
-    verdict: Verdict,
-    detail: String,
 }
 
 async fn judge_batch(
@@ -134,7 +156,8 @@ async fn judge_batch(
     let (misses, withdrawn) = misses(&walks, &evidence);
     let mut summary = Summary { judged: keys.len(), withdrawn, ..Summary::default() };
     if !misses.is_empty() {
-        summary += complain(&tx, &walks, &misses).await?;
+        let owners = walks.iter().map(|(cursor, _)| (cursor.job_id, owner(cursor))).collect();
+        summary += complain(&tx, Kind::NoSuccess, &owners, &misses).await?;
     }
     let moved = advance(&tx, &walks).await?;
     // Crash window: nothing of this is written, or all; the next leader judges the same again, or goes on.
@@ -185,55 +208,10 @@ fn misses(walks: &[(&Cursor, Walk)], evidence: &BTreeMap<RunKey, Evidence>) -> (
     (misses, withdrawn)
 }
 
-/// Records the misses and raises an alert for each job that has new ones.
-async fn complain(
-    tx: &Transaction<'_>,
-    walks: &[(&Cursor, Walk)],
-    misses: &[Miss],
-) -> Result<Summary, StoreError> {
-    let verdicts: Vec<_> = misses.iter().map(|miss| miss.verdict).collect();
-    let new = verdict::insert(tx, KIND, &verdicts).await?;
-    let cursors: BTreeMap<_, _> = walks.iter().map(|(cursor, _)| (cursor.job_id, *cursor)).collect();
-    let grouped = group(misses, &new);
-    let complaints: Vec<_> = grouped
-        .iter()
-        .filter_map(|(job, misses)| cursors.get(job).and_then(|cursor| complaint(cursor, misses)))
-        .collect();
-    let opened = alert::raise(tx, KIND, &complaints).await?;
-    let deliveries = tell::openings(tx, &complaints, &opened, &grouped, &cursors).await?;
-    alert_delivery::insert(tx, &deliveries).await?;
-    Ok(Summary {
-        missed: new.len(),
-        opened: opened.len(),
-        deliveries: deliveries.len(),
-        ..Summary::default()
-    })
-}
-
-/// The new misses of each job, in time order.
-fn group<'a>(misses: &'a [Miss], new: &BTreeSet<RunKey>) -> BTreeMap<JobId, Vec<&'a Miss>> {
-    let mut grouped: BTreeMap<JobId, Vec<&Miss>> = BTreeMap::new();
-    for miss in misses.iter().filter(|miss| new.contains(&miss.verdict.key)) {
-        grouped.entry(miss.verdict.key.job_id).or_default().push(miss);
-    }
-    for misses in grouped.values_mut() {
-        misses.sort_by_key(|miss| miss.verdict.key);
-    }
-    grouped
-}
-
-fn complaint(cursor: &Cursor, misses: &[&Miss]) -> Option<Complaint> {
-    let (first, last) = (misses.first()?, misses.last()?);
-    Some(Complaint {
-        id: Uuid::new_v4(),
-        tenant_id: cursor.tenant_id,
-        job_id: cursor.job_id,
-        first: first.verdict.key.scheduled_for,
-        last: last.verdict.key.scheduled_for,
-        count: i64::try_from(misses.len()).unwrap_or(i64::MAX),
-        cause: last.verdict.cause,
-        detail: last.detail.clone(),
-    })
+/// Who is told, by the job's present definition: who answers for it now, not who did at the occurrence.
+fn owner(cursor: &Cursor) -> Owner<'_> {
+    let readable = cursor.revisions.iter().rev().find_map(|revision| revision.definition.as_ref().ok());
+    Owner { job_id: cursor.job_id, tenant_id: cursor.tenant_id, name: &cursor.name, definition: readable }
 }
 
 /// Writes where each walk ended; returns how many cursors and rests moved or ended.
@@ -261,26 +239,4 @@ fn report_broken(walks: &[(&Cursor, Walk)]) {
             );
         }
     }
-}
-
-async fn resolve_batch(store: &Store, term: Term, limit: i64) -> Result<Summary, StoreError> {
-    let operation = "resolve alerts";
-    let mut client = store.client(operation).await?;
-    let tx = client.begin(operation).await?;
-    fence::hold(&tx, term).await?;
-    let recovered = alert::recovered(&tx, KIND, limit).await?;
-    if recovered.is_empty() {
-        return Ok(Summary::default());
-    }
-    let ids: Vec<_> = recovered.iter().map(|alert| alert.id).collect();
-    let resolved = alert::resolve(&tx, &ids).await?;
-    let told = alert_delivery::told(&tx, &ids).await?;
-    let deliveries = tell::resolutions(&recovered, &resolved, &told);
-    alert_delivery::insert(&tx, &deliveries).await?;
-    tx.commit().await?;
-    for alert in &recovered {
-        tracing::info!(job.name = alert.job_name, job.id = %alert.job_id, alert.id = %alert.id, "An alert is resolved");
-    }
-    let more = recovered.len() >= usize::try_from(limit).unwrap_or(usize::MAX);
-    Ok(Summary { resolved: resolved.len(), deliveries: deliveries.len(), more, ..Summary::default() })
 }

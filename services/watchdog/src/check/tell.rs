@@ -3,102 +3,113 @@
 //! An opening goes to the channels that the job's present definition names, an end to those that were told of the
 //! opening. What receivers read is [`crate::message`]'s.
 
-use super::{KIND, Miss};
+use super::complain::Opening;
 use crate::message;
 use chrono::{DateTime, Utc};
-use model::ids::{JobId, TenantId};
+use model::alert::Kind;
+use model::ids::TenantId;
 use std::collections::{BTreeMap, BTreeSet};
-use store::alert::{Complaint, Recovered};
+use store::alert::Recovered;
 use store::alert_delivery::{Delivery, Event};
-use store::watch_cursor::Cursor;
 use store::{StoreError, Transaction, alert_delivery};
 use uuid::Uuid;
 
 /// A delivery for each opened alert and each channel that the job's present definition names.
+///
+/// # Errors
+/// [`StoreError`].
 pub async fn openings(
     tx: &Transaction<'_>,
-    complaints: &[Complaint],
-    opened: &BTreeMap<Uuid, DateTime<Utc>>,
-    grouped: &BTreeMap<JobId, Vec<&Miss>>,
-    cursors: &BTreeMap<JobId, &Cursor>,
+    kind: Kind,
+    openings: &[Opening<'_>],
 ) -> Result<Vec<Delivery>, StoreError> {
-    let opened: Vec<_> = complaints
+    let named = openings
         .iter()
-        .filter_map(|complaint| {
-            let route = Route::of(cursors.get(&complaint.job_id)?);
-            Some((complaint, *opened.get(&complaint.id)?, grouped.get(&complaint.job_id)?, route))
-        })
-        .collect();
-    let names: BTreeSet<(TenantId, &str)> = opened
-        .iter()
-        .flat_map(|(complaint, _, _, route)| {
-            route.channels.iter().map(|name| (complaint.tenant_id, name.as_str()))
-        })
-        .collect();
-    let names: Vec<_> = names.into_iter().collect();
-    let channels = alert_delivery::channels(tx, &names).await?;
+        .flat_map(|opening| channels_of(opening).iter().map(|name| (opening.owner.tenant_id, name.as_str())));
+    let channels = find(tx, named).await?;
     let mut deliveries = Vec::new();
-    for (complaint, opened_at, misses, route) in opened {
-        let (Some(first), Some(last)) = (misses.first(), misses.last()) else { continue };
+    for opening in openings {
+        let (Some(first), Some(last)) = (opening.misses.first(), opening.misses.last()) else { continue };
+        let (complaint, owner) = (opening.complaint, opening.owner);
         let alert = message::Alert {
-            id: complaint.id,
-            job_id: complaint.job_id,
-            job_name: route.job_name,
-            kind: KIND,
+            id: opening.raised.id,
+            job_id: owner.job_id,
+            job_name: owner.name,
+            kind,
             cause: complaint.cause,
+            severity: complaint.severity,
+            labels: &complaint.labels,
             first: complaint.first,
             last: complaint.last,
             count: complaint.count,
             since: first.verdict.deadline,
             deadline: last.verdict.deadline,
         };
-        let body = message::opened(&alert, &complaint.detail, route.queue, opened_at).body();
-        let found = route.channels.iter().map(|name| channels.get(&(complaint.tenant_id, name.clone())));
-        let told: BTreeSet<_> = found.flatten().copied().collect();
+        let queue = owner.definition.map_or("", |definition| definition.queue.as_str());
+        // One that was opened before, and is told only now, is told with what is new.
+        let body = message::opened(&alert, &complaint.detail, queue, opening.raised.opened_at).body();
+        let told = told(&channels, owner.tenant_id, channels_of(opening));
         tracing::warn!(
-            job.name = route.job_name,
-            job.id = %complaint.job_id,
-            alert.id = %complaint.id,
+            job.name = owner.name,
+            job.id = %owner.job_id,
+            alert.id = %alert.id,
+            alert.kind = %kind,
             alert.cause = %complaint.cause,
             run.scheduled_for = %complaint.last,
-            channels.named = route.channels.len(),
+            channels.named = channels_of(opening).len(),
             channels.told = told.len(),
-            "A job has no success by its deadline"
+            "An alert is opened"
         );
-        deliveries
-            .extend(told.into_iter().map(|channel| delivery(complaint.id, channel, Event::Opened, &body)));
+        deliveries.extend(told.into_iter().map(|channel| delivery(alert.id, channel, Event::Opened, &body)));
     }
     Ok(deliveries)
 }
 
-/// Whom to tell, by the job's present definition: who answers for it now, not who did at the occurrence.
-struct Route<'a> {
-    job_name: &'a str,
-    queue: &'a str,
-    channels: &'a [String],
+fn channels_of<'a>(opening: &Opening<'a>) -> &'a [String] {
+    opening.owner.definition.map_or(&[], |definition| definition.alert.channels.as_slice())
 }
 
-impl<'a> Route<'a> {
-    fn of(cursor: &'a Cursor) -> Self {
-        let readable = cursor.revisions.iter().rev().find_map(|revision| revision.definition.as_ref().ok());
-        Self {
-            job_name: &cursor.name,
-            queue: readable.map_or("", |definition| definition.queue.as_str()),
-            channels: readable.map_or(&[], |definition| definition.alert.channels.as_slice()),
-        }
-    }
+/// The channels of these names; one that is missing does not exist.
+///
+/// # Errors
+/// [`StoreError`].
+pub async fn find<'a>(
+    tx: &Transaction<'_>,
+    named: impl Iterator<Item = (TenantId, &'a str)>,
+) -> Result<BTreeMap<(TenantId, String), Uuid>, StoreError> {
+    let names: Vec<_> = named.collect::<BTreeSet<_>>().into_iter().collect();
+    if names.is_empty() { Ok(BTreeMap::new()) } else { alert_delivery::channels(tx, &names).await }
 }
 
-fn delivery(alert_id: Uuid, channel_id: Uuid, event: Event, body: &str) -> Delivery {
+/// Those of the channels that a tenant's job or check-in names.
+pub fn told(
+    channels: &BTreeMap<(TenantId, String), Uuid>,
+    tenant: TenantId,
+    names: &[String],
+) -> BTreeSet<Uuid> {
+    names.iter().filter_map(|name| channels.get(&(tenant, name.clone())).copied()).collect()
+}
+
+/// A row for the outbox.
+pub fn delivery(alert_id: Uuid, channel_id: Uuid, event: Event, body: &str) -> Delivery {
     Delivery { id: Uuid::new_v4(), alert_id, channel_id, event, body: body.to_owned() }
 }
 
-/// A delivery for each resolved alert and each channel that is told of its opening.
-pub fn resolutions(
+/// A delivery for each resolved alert and each channel that is told of its opening; of one whose owner wants to hear of
+/// recoveries only, for each channel that the job names.
+///
+/// # Errors
+/// [`StoreError`].
+pub async fn resolutions(
+    tx: &Transaction<'_>,
     recovered: &[Recovered],
     resolved: &BTreeMap<Uuid, DateTime<Utc>>,
-    told: &[(Uuid, Uuid)],
-) -> Vec<Delivery> {
+) -> Result<Vec<Delivery>, StoreError> {
+    let ids: Vec<_> = recovered.iter().map(|alert| alert.id).collect();
+    let openings = alert_delivery::told(tx, &ids).await?;
+    let named =
+        recovered.iter().flat_map(|alert| alert.channels.iter().map(|name| (alert.tenant_id, name.as_str())));
+    let channels = find(tx, named).await?;
     let mut deliveries = Vec::new();
     for found in recovered {
         let Some(at) = resolved.get(&found.id) else { continue };
@@ -106,8 +117,10 @@ pub fn resolutions(
             id: found.id,
             job_id: found.job_id,
             job_name: &found.job_name,
-            kind: KIND,
+            kind: found.kind,
             cause: found.cause,
+            severity: found.severity,
+            labels: &found.labels,
             first: found.first,
             last: found.last,
             count: found.count,
@@ -115,9 +128,10 @@ pub fn resolutions(
             deadline: found.last_deadline.unwrap_or(found.last),
         };
         let body = message::resolved(&alert, found.resolution, *at).body();
-        let channels = told.iter().filter(|(alert, _)| *alert == found.id);
+        let mut whom = told(&channels, found.tenant_id, &found.channels);
+        whom.extend(openings.iter().filter(|(alert, _)| *alert == found.id).map(|(_, channel)| *channel));
         deliveries
-            .extend(channels.map(|(alert, channel)| delivery(*alert, *channel, Event::Resolved, &body)));
+            .extend(whom.into_iter().map(|channel| delivery(found.id, channel, Event::Resolved, &body)));
     }
-    deliveries
+    Ok(deliveries)
 }

@@ -27,6 +27,10 @@ pub struct Alert<'a> {
     pub kind: Kind,
     /// Why the last occurrence had no success.
     pub cause: Cause,
+    /// How grave it is.
+    pub severity: Severity,
+    /// The job's labels.
+    pub labels: &'a BTreeMap<String, String>,
     /// The first occurrence without success.
     pub first: DateTime<Utc>,
     /// The last one.
@@ -42,15 +46,18 @@ pub struct Alert<'a> {
 /// The message that tells of an alert's opening; `detail` is its cause in words, `queue` the job's.
 pub fn opened(alert: &Alert<'_>, detail: &str, queue: &str, at: DateTime<Utc>) -> Message {
     let name = alert.job_name;
-    let summary = if alert.count == 1 {
-        let (last, deadline) = (instant_text(alert.last), instant_text(alert.deadline));
-        format!("{name}: no success of {last} by {deadline}: {detail}")
-    } else {
-        let (first, last) = (instant_text(alert.first), instant_text(alert.last));
-        format!(
-            "{name}: {} occurrences without success, {first} to {last}; the last one: {detail}",
-            alert.count
-        )
+    let (first, last) = (instant_text(alert.first), instant_text(alert.last));
+    let summary = match (alert.kind, alert.count) {
+        (Kind::NoSuccess, 1) => {
+            format!("{name}: no success of {last} by {}: {detail}", instant_text(alert.deadline))
+        }
+        (Kind::Failed, 1) => format!("{name}: the run of {last} failed: {detail}"),
+        (Kind::FailuresInRow, _) => format!("{name}: failed again and again: {detail}"),
+        (Kind::Runtime, 1) => format!("{name}: the run of {last} takes too long: {detail}"),
+        (Kind::SkippedOverlap, 1) => format!("{name}: no run of {last}: {detail}"),
+        (kind, count) => {
+            format!("{name}: {count} {}, {first} to {last}; the last one: {detail}", what(kind, count))
+        }
     };
     message(alert, Event::Opened, summary, what_to_do(alert.cause, name, queue), at)
 }
@@ -64,13 +71,23 @@ pub fn resolved(alert: &Alert<'_>, resolution: Resolution, at: DateTime<Utc>) ->
         Resolution::JobPaused => "was paused",
         Resolution::NotWatched => "is no longer watched",
     };
-    let many = if alert.count == 1 { "occurrence" } else { "occurrences" };
-    let summary = format!(
-        "{name} {why}, after {} {many} without success since {}",
-        alert.count,
-        instant_text(alert.since)
-    );
+    let (count, since) = (alert.count, instant_text(alert.since));
+    let summary = format!("{name} {why}, after {count} {} since {since}", what(alert.kind, count));
     message(alert, Event::Resolved, summary, "Nothing.".to_owned(), at)
+}
+
+/// What `count` of a kind are, in words.
+fn what(kind: Kind, count: i64) -> &'static str {
+    match (kind, count) {
+        (Kind::NoSuccess, 1) => "occurrence without success",
+        (Kind::NoSuccess, _) => "occurrences without success",
+        (Kind::Failed | Kind::FailuresInRow, 1) => "failed run",
+        (Kind::Failed | Kind::FailuresInRow, _) => "failed runs",
+        (Kind::Runtime, 1) => "run that took too long",
+        (Kind::Runtime, _) => "runs that took too long",
+        (Kind::SkippedOverlap, 1) => "skipped occurrence",
+        (Kind::SkippedOverlap, _) => "skipped occurrences",
+    }
 }
 
 fn message(
@@ -85,7 +102,7 @@ fn message(
         at,
         alert_id: alert.id,
         dedup_key: alert.id.to_string(),
-        severity: Severity::Critical,
+        severity: alert.severity,
         subject: Subject::Job { id: alert.job_id, name: alert.job_name.to_owned() },
         kind: alert.kind.to_string(),
         cause: alert.cause.to_string(),
@@ -94,7 +111,7 @@ fn message(
         since: alert.since,
         count: alert.count,
         examples: Vec::new(),
-        labels: BTreeMap::new(),
+        labels: alert.labels.clone(),
         link: None,
         occurrences: Some(Occurrences { first: alert.first, last: alert.last, deadline: alert.deadline }),
     }
@@ -194,6 +211,8 @@ mod tests {
         DateTime::from_timestamp(1_795_942_800 + second, 0).expect("in range")
     }
 
+    static NO_LABELS: BTreeMap<String, String> = BTreeMap::new();
+
     fn alert(count: i64) -> Alert<'static> {
         Alert {
             id: Uuid::nil(),
@@ -201,6 +220,8 @@ mod tests {
             job_name: "invoices",
             kind: Kind::NoSuccess,
             cause: Cause::NeverPlanned,
+            severity: Severity::Critical,
+            labels: &NO_LABELS,
             first: at(0),
             last: at(60 * (count - 1)),
             count,

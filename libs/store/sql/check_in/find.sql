@@ -1,0 +1,6 @@
+-- The check-in of tenant $1 with the name $2, and whether an alert of it is open. No row when the tenant has none.
+SELECT c.id, c.tenant_id, c.name, c.definition, c.generation, c.created_at, c.updated_at, c.paused_at, c.judged_through,
+       c.last_start_at, c.last_success_at, c.last_failure_at,
+       EXISTS (SELECT FROM alert a WHERE a.check_in_id = c.id AND a.resolved_at IS NULL AND a.subject = 'CHECK_IN') AS missing
+FROM check_in c
+WHERE c.tenant_id = $1 AND c.deleted_at IS NULL AND c.name = $2

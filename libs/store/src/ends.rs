@@ -1,0 +1,148 @@
+//! Ends of runs, slow ones among them, that owners asked to be told of, and who these owners are.
+//!
+//! Found in the ledger by when they ended. Invariant: an end that was committed late is still found, for each look goes
+//! back by more than a transaction may last; what was found before has a verdict, so that nothing is told twice.
+
+use crate::{StoreError, Transaction, sql};
+use chrono::{DateTime, Utc};
+use model::alert::Kind;
+use model::ids::{JobId, RunKey, TenantId};
+use model::job::Definition;
+use model::policy::UnknownName;
+use std::collections::BTreeMap;
+use uuid::Uuid;
+
+/// Where looking goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Position {
+    /// Ends through this were looked at.
+    pub through: DateTime<Utc>,
+    /// The cell's clock.
+    pub at: DateTime<Utc>,
+    /// The ledger keeps nothing before this.
+    pub floor: DateTime<Utc>,
+}
+
+/// A job whose owner is to be told of something.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Owner {
+    /// Its tenant.
+    pub tenant_id: TenantId,
+    /// Its name.
+    pub name: String,
+    /// Its present definition.
+    pub definition: Definition,
+}
+
+/// Where looking goes on, and the clock.
+///
+/// # Errors
+/// [`StoreError::Database`].
+pub async fn position(tx: &Transaction<'_>) -> Result<Position, StoreError> {
+    let rows = tx.query(sql!("outcome_watch/read.sql"), &[]).await?;
+    let row = rows.first();
+    let row =
+        row.ok_or_else(|| StoreError::Corrupt { what: "outcome_watch", problem: "has no row".to_owned() })?;
+    Ok(Position { through: row.get("through"), at: row.get("at"), floor: row.get("floor") })
+}
+
+/// Ends through `through` were looked at.
+///
+/// # Errors
+/// [`StoreError::Database`].
+pub async fn advance(tx: &Transaction<'_>, through: DateTime<Utc>) -> Result<(), StoreError> {
+    tx.execute(sql!("outcome_watch/advance.sql"), &[&through]).await.map(drop)
+}
+
+/// Up to `limit` runs that ended without success after `from` and through `through`, with when, in that order.
+///
+/// # Errors
+/// [`StoreError::Database`].
+pub async fn ended(
+    tx: &Transaction<'_>,
+    from: DateTime<Utc>,
+    through: DateTime<Utc>,
+    floor: DateTime<Utc>,
+    limit: i64,
+) -> Result<Vec<(RunKey, DateTime<Utc>)>, StoreError> {
+    let rows = tx.query(sql!("verdict/ends.sql"), &[&from, &through, &floor, &limit]).await?;
+    let ended = rows
+        .iter()
+        .map(|row| (RunKey::new(JobId(row.get("job_id")), row.get("scheduled_for")), row.get("at")));
+    Ok(ended.collect())
+}
+
+/// Up to `limit` runs whose attempt takes longer than their owners allow, or took: of those since `since` that ended
+/// after `from`; with when it became too long.
+///
+/// # Errors
+/// [`StoreError::Database`].
+pub async fn slow(
+    tx: &Transaction<'_>,
+    from: DateTime<Utc>,
+    since: DateTime<Utc>,
+    limit: i64,
+) -> Result<Vec<(RunKey, DateTime<Utc>)>, StoreError> {
+    let rows = tx.query(sql!("verdict/slow.sql"), &[&from, &since, &limit]).await?;
+    let slow = rows
+        .iter()
+        .map(|row| (RunKey::new(JobId(row.get("job_id")), row.get("scheduled_for")), row.get("since")));
+    Ok(slow.collect())
+}
+
+/// How many runs in a row have failed with each of these.
+///
+/// # Errors
+/// [`StoreError::Database`].
+pub async fn streaks(
+    tx: &Transaction<'_>,
+    keys: &[RunKey],
+    floor: DateTime<Utc>,
+) -> Result<BTreeMap<RunKey, u16>, StoreError> {
+    let (jobs, occurrences) = columns(keys);
+    let rows = tx.query(sql!("verdict/streak.sql"), &[&jobs, &occurrences, &floor]).await?;
+    let streaks = rows.iter().map(|row| {
+        let failures: i64 = row.get("failures");
+        let key = RunKey::new(JobId(row.get("job_id")), row.get("scheduled_for"));
+        (key, u16::try_from(failures).unwrap_or(u16::MAX))
+    });
+    Ok(streaks.collect())
+}
+
+/// Locks the watchdog's cursors of these jobs, as whoever changes, pauses or deletes one does, and says then who
+/// answers for each. One that is missing is deleted, paused, or not to be watched; one whose definition this version
+/// can't read is missing too.
+///
+/// # Errors
+/// [`StoreError::Database`].
+pub async fn lock_owners(tx: &Transaction<'_>, jobs: &[JobId]) -> Result<BTreeMap<JobId, Owner>, StoreError> {
+    let jobs: Vec<_> = jobs.iter().map(|job| job.0).collect();
+    tx.query(sql!("job_change/lock_watch_cursors.sql"), &[&jobs]).await?;
+    let rows = tx.query(sql!("verdict/owners.sql"), &[&jobs]).await?;
+    let owners = rows.iter().filter_map(|row| {
+        let definition = serde_json::from_value(row.get("definition")).ok()?;
+        let tenant_id = TenantId(row.get("tenant_id"));
+        Some((JobId(row.get("id")), Owner { tenant_id, name: row.get("name"), definition }))
+    });
+    Ok(owners.collect())
+}
+
+/// Which of these occurrences have verdicts, and of which kinds.
+///
+/// # Errors
+/// [`StoreError::Database`]; [`StoreError::Corrupt`] when a kind is unknown to this version.
+pub async fn told(tx: &Transaction<'_>, keys: &[RunKey]) -> Result<Vec<(RunKey, Kind)>, StoreError> {
+    let (jobs, occurrences) = columns(keys);
+    let rows = tx.query(sql!("verdict/told.sql"), &[&jobs, &occurrences]).await?;
+    let unknown =
+        |error: UnknownName| StoreError::Corrupt { what: "verdict.kind", problem: error.to_string() };
+    let told = rows.iter().map(|row| {
+        let kind = row.get::<_, &str>("kind").parse().map_err(unknown)?;
+        Ok((RunKey::new(JobId(row.get("job_id")), row.get("occurrence")), kind))
+    });
+    told.collect()
+}
+
+fn columns(keys: &[RunKey]) -> (Vec<Uuid>, Vec<DateTime<Utc>>) {
+    keys.iter().map(|key| (key.job_id.0, key.scheduled_for)).unzip()
+}

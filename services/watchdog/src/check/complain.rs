@@ -1,0 +1,188 @@
+//! Complaints: what is new of an alert's kind is recorded, raised, and told to those who are not told of it already.
+//!
+//! Invariant: an occurrence is recorded once for each kind. One that another open alert of its job has told of is not
+//! told again: its alert is opened, for the history, and told with the first thing that is news. Failures in a row are
+//! always news.
+
+use super::{Summary, tell};
+use model::alert::Kind;
+use model::alert::life::{Event, Life, Telling};
+use model::alert::on::On;
+use model::ids::{JobId, RunKey, TenantId};
+use model::job::{Alert, Definition};
+use std::collections::{BTreeMap, BTreeSet};
+use store::alert::{Complaint, Open, Raised};
+use store::verdict::{self, Verdict};
+use store::{StoreError, Transaction, alert, alert_delivery, alert_life, ends};
+use uuid::Uuid;
+
+/// An occurrence to complain of, with what is needed to tell of it.
+pub struct Miss {
+    /// What is recorded.
+    pub verdict: Verdict,
+    /// Why, in words.
+    pub detail: String,
+}
+
+/// Who is told of a job.
+#[derive(Debug, Clone, Copy)]
+pub struct Owner<'a> {
+    /// The job.
+    pub job_id: JobId,
+    /// Its tenant.
+    pub tenant_id: TenantId,
+    /// Its name.
+    pub name: &'a str,
+    /// Its present definition, if this version can read it.
+    pub definition: Option<&'a Definition>,
+}
+
+impl Owner<'_> {
+    fn alert(&self) -> Option<&Alert> {
+        self.definition.map(|definition| &definition.alert)
+    }
+}
+
+/// An alert whose opening is told.
+pub struct Opening<'a> {
+    /// The alert.
+    pub raised: Raised,
+    /// What is complained of.
+    pub complaint: &'a Complaint,
+    /// The occurrences, in time order; at least one.
+    pub misses: &'a [&'a Miss],
+    /// Who is told.
+    pub owner: Owner<'a>,
+}
+
+/// Records the misses and raises an alert of `kind` for each job that has new ones.
+///
+/// # Errors
+/// [`StoreError`].
+pub async fn complain(
+    tx: &Transaction<'_>,
+    kind: Kind,
+    owners: &BTreeMap<JobId, Owner<'_>>,
+    misses: &[Miss],
+) -> Result<Summary, StoreError> {
+    let verdicts: Vec<_> = misses.iter().map(|miss| miss.verdict).collect();
+    let new = verdict::insert(tx, kind, &verdicts).await?;
+    let grouped = group(misses, &new);
+    if grouped.is_empty() {
+        return Ok(Summary::default());
+    }
+    let jobs: Vec<_> = grouped.keys().copied().collect();
+    let open = alert::lock_open(tx, &jobs).await?;
+    let told = told_elsewhere(tx, kind, &grouped, &open).await?;
+    let complaints: Vec<_> = grouped
+        .iter()
+        .filter_map(|(job, misses)| complaint(kind, owners.get(job)?, misses, explained(misses, &told)))
+        .collect();
+    let raised = alert::raise(tx, kind, &complaints).await?;
+    let by_job: BTreeMap<_, _> = raised.iter().map(|raised| (raised.job_id, *raised)).collect();
+    let openings: Vec<_> = complaints
+        .iter()
+        .filter_map(|complaint| {
+            let job = complaint.job_id;
+            let raised = *by_job.get(&job)?;
+            let life = open.iter().find(|open| open.id == raised.id).map(|open| open.life);
+            let (misses, owner) = (grouped.get(&job)?.as_slice(), *owners.get(&job)?);
+            is_told(life, complaint, raised).then_some(Opening { raised, complaint, misses, owner })
+        })
+        .collect();
+    let deliveries = tell::openings(tx, kind, &openings).await?;
+    alert_delivery::insert(tx, &deliveries).await?;
+    record(tx, &raised, &complaints, &openings).await?;
+    let opened = raised.iter().filter(|raised| raised.opened).count();
+    Ok(Summary { missed: new.len(), opened, deliveries: deliveries.len(), ..Summary::default() })
+}
+
+/// The new misses of each job, in time order.
+fn group<'a>(misses: &'a [Miss], new: &BTreeSet<RunKey>) -> BTreeMap<JobId, Vec<&'a Miss>> {
+    let mut grouped: BTreeMap<JobId, Vec<&Miss>> = BTreeMap::new();
+    for miss in misses.iter().filter(|miss| new.contains(&miss.verdict.key)) {
+        grouped.entry(miss.verdict.key.job_id).or_default().push(miss);
+    }
+    for misses in grouped.values_mut() {
+        misses.sort_by_key(|miss| miss.verdict.key);
+    }
+    grouped
+}
+
+/// The alert that has told of an occurrence, for those that one of another kind has told of.
+async fn told_elsewhere(
+    tx: &Transaction<'_>,
+    kind: Kind,
+    grouped: &BTreeMap<JobId, Vec<&Miss>>,
+    open: &[Open],
+) -> Result<BTreeMap<RunKey, Uuid>, StoreError> {
+    let others = |job: JobId| {
+        open.iter().filter(move |open| open.job_id == job && open.kind != kind.as_str() && !open.life.untold)
+    };
+    let asked = grouped.iter().filter(|(job, _)| others(**job).next().is_some());
+    let keys: Vec<_> = asked.flat_map(|(_, misses)| misses.iter().map(|miss| miss.verdict.key)).collect();
+    if kind == Kind::FailuresInRow || keys.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let recorded = ends::told(tx, &keys).await?;
+    let told = recorded.into_iter().filter_map(|(key, kind)| {
+        let by = others(key.job_id).find(|open| open.kind == kind.as_str())?;
+        Some((key, by.id))
+    });
+    Ok(told.collect())
+}
+
+/// The alert that tells of all of these.
+fn explained(misses: &[&Miss], told: &BTreeMap<RunKey, Uuid>) -> Option<Uuid> {
+    let by: Option<Vec<_>> = misses.iter().map(|miss| told.get(&miss.verdict.key).copied()).collect();
+    by?.last().copied()
+}
+
+fn complaint(
+    kind: Kind,
+    owner: &Owner<'_>,
+    misses: &[&Miss],
+    explained_by: Option<Uuid>,
+) -> Option<Complaint> {
+    let (first, last) = (misses.first()?, misses.last()?);
+    let alert = owner.alert();
+    Some(Complaint {
+        id: Uuid::new_v4(),
+        tenant_id: owner.tenant_id,
+        job_id: owner.job_id,
+        first: first.verdict.key.scheduled_for,
+        last: last.verdict.key.scheduled_for,
+        count: i64::try_from(misses.len()).unwrap_or(i64::MAX),
+        cause: last.verdict.cause,
+        detail: last.detail.clone(),
+        severity: On::severity(kind, alert.map(|alert| alert.severity).unwrap_or_default()),
+        labels: owner.definition.map(|definition| definition.labels.clone()).unwrap_or_default(),
+        repeat: alert.map_or(model::alert::life::REPEAT_DEFAULT, Alert::repeat),
+        untold: explained_by.is_some() || alert.is_some_and(|alert| !alert.on.tells_opening(kind)),
+        explained_by,
+    })
+}
+
+/// Whether the opening is told now: of a new alert, or of one that nobody was told of. `life` is that of the open one.
+fn is_told(life: Option<Life>, complaint: &Complaint, raised: Raised) -> bool {
+    let before = life.unwrap_or(Life { untold: true, ..Life::default() });
+    let event = Event::Complaint { elsewhere: complaint.untold };
+    let step = before.on(event, raised.opened_at, complaint.repeat);
+    step.is_ok_and(|step| step.telling == Some(Telling::Opened))
+}
+
+async fn record(
+    tx: &Transaction<'_>,
+    raised: &[Raised],
+    complaints: &[Complaint],
+    openings: &[Opening<'_>],
+) -> Result<(), StoreError> {
+    let detail = |job: JobId| {
+        complaints.iter().find(|complaint| complaint.job_id == job).map_or("", |complaint| &complaint.detail)
+    };
+    let opened = raised.iter().filter(|raised| raised.opened);
+    let mut events: Vec<_> = opened.map(|raised| (raised.id, "OPENED", detail(raised.job_id))).collect();
+    let late = openings.iter().filter(|opening| !opening.raised.opened);
+    events.extend(late.map(|opening| (opening.raised.id, "TOLD", opening.complaint.detail.as_str())));
+    alert_life::record(tx, &events, None).await
+}

@@ -1,0 +1,147 @@
+//! Ends of runs, and runs that take too long, that their owners asked to be told of in `alert.on`.
+//!
+//! Invariant: an end is looked at until its transaction must have been committed, and told once: what was recorded
+//! before is not recorded again. Failures in a row are counted in the ledger, whoever leads. Runs that were triggered
+//! by hand are left out.
+
+use super::Summary;
+use super::complain::{Miss, Owner, complain};
+use crate::message;
+use chrono::{DateTime, Duration, Utc};
+use model::alert::{Cause, Kind};
+use model::ids::{JobId, RunKey};
+use model::run::Phase;
+use std::collections::{BTreeMap, BTreeSet};
+use store::fence::{self, Term};
+use store::verdict::{self, Evidence, Verdict};
+use store::{Store, StoreError, Transaction, ends};
+
+/// No transaction that ends a run is committed later than this after the instant that it wrote: statements, and pauses
+/// between them, are limited to seconds.
+const COMMITTED_WITHIN: Duration = Duration::seconds(60);
+
+/// The smallest step of an instant in the database: the last instant of a full look is looked at again.
+const STEP: Duration = Duration::microseconds(1);
+
+/// A slow run that has ended is looked for among those that were scheduled this long ago; one that ran for longer was
+/// found while it ran.
+const SLOW_SINCE: Duration = Duration::days(2);
+
+/// Ends of one transaction at most.
+const ENDS_MAX: i64 = 5_000;
+
+/// The position is written at least so often; in between, what was found once is found again and told once.
+const WRITE_EVERY: Duration = Duration::seconds(10);
+
+/// In the order in which they are told: what comes first explains what comes later.
+const KINDS: [Kind; 4] = [Kind::Failed, Kind::SkippedOverlap, Kind::Runtime, Kind::FailuresInRow];
+
+/// One look.
+///
+/// # Errors
+/// [`StoreError`].
+pub async fn look(store: &Store, term: Term) -> Result<Summary, StoreError> {
+    let operation = "look at ends of runs";
+    let mut client = store.client(operation).await?;
+    let tx = client.begin(operation).await?;
+    fence::hold(&tx, term).await?;
+    let position = ends::position(&tx).await?;
+    let from = position.through - COMMITTED_WITHIN;
+    let ended = ends::ended(&tx, from, position.at, position.floor, ENDS_MAX).await?;
+    let since = position.floor.max(position.at - SLOW_SINCE);
+    let slow = ends::slow(&tx, from, since, ENDS_MAX).await?;
+    let mut summary = Summary::default();
+    if !ended.is_empty() || !slow.is_empty() {
+        summary += complaints(&tx, &ended, &slow, position.floor).await?;
+    } else if position.at - position.through < WRITE_EVERY {
+        return Ok(summary);
+    }
+    let full = |found: &[(RunKey, DateTime<Utc>)]| found.len() as u64 >= ENDS_MAX.unsigned_abs();
+    let through = match ended.last().filter(|_| full(&ended)) {
+        // So many at once that they are not looked at again: what is committed late among them is not found.
+        Some((_, last)) => *last - STEP + COMMITTED_WITHIN,
+        None => position.at,
+    };
+    ends::advance(&tx, through).await?;
+    // Crash window: nothing of this is written, or all.
+    tx.commit().await?;
+    summary.more = full(&ended) || (full(&slow) && summary.opened > 0);
+    Ok(summary)
+}
+
+async fn complaints(
+    tx: &Transaction<'_>,
+    ended: &[(RunKey, DateTime<Utc>)],
+    slow: &[(RunKey, DateTime<Utc>)],
+    floor: DateTime<Utc>,
+) -> Result<Summary, StoreError> {
+    let keys: BTreeSet<_> = ended.iter().chain(slow).map(|(key, _)| *key).collect();
+    let jobs: BTreeSet<_> = keys.iter().map(|key| key.job_id).collect();
+    let jobs: Vec<_> = jobs.into_iter().collect();
+    let found = ends::lock_owners(tx, &jobs).await?;
+    let keys: Vec<_> = keys.into_iter().filter(|key| found.contains_key(&key.job_id)).collect();
+    let evidence = verdict::evidence(tx, &keys).await?;
+    let counting = |key: &RunKey| {
+        found.get(&key.job_id).is_some_and(|owner| owner.definition.alert.on.failures_in_row.is_some())
+    };
+    let counted: Vec<_> = ended.iter().map(|(key, _)| *key).filter(counting).collect();
+    let streaks = ends::streaks(tx, &counted, floor).await?;
+    let mut misses = misses(ended, &found, &evidence, &streaks);
+    for (key, since) in slow {
+        let asked =
+            found.get(&key.job_id).is_some_and(|owner| owner.definition.alert.on.runtime_over.is_some());
+        if let Some(evidence) = evidence.get(key).filter(|_| asked) {
+            let detail = message::detail(Cause::Slow, Some(evidence));
+            let verdict = Verdict { key: *key, deadline: *since, cause: Cause::Slow };
+            misses.entry(Kind::Runtime).or_default().push(Miss { verdict, detail });
+        }
+    }
+    let owners: BTreeMap<_, _> = found.iter().map(|(job, owner)| (*job, of(*job, owner))).collect();
+    let mut summary = Summary::default();
+    for kind in KINDS {
+        if let Some(misses) = misses.get(&kind) {
+            summary += complain(tx, kind, &owners, misses).await?;
+        }
+    }
+    // These are no occurrences that were judged.
+    Ok(Summary { missed: 0, ..summary })
+}
+
+fn of(job_id: JobId, owner: &ends::Owner) -> Owner<'_> {
+    Owner { job_id, tenant_id: owner.tenant_id, name: &owner.name, definition: Some(&owner.definition) }
+}
+
+/// What owners asked to be told of, of the runs that have ended and are not at work again.
+fn misses(
+    ended: &[(RunKey, DateTime<Utc>)],
+    owners: &BTreeMap<JobId, ends::Owner>,
+    evidence: &BTreeMap<RunKey, Evidence>,
+    streaks: &BTreeMap<RunKey, u16>,
+) -> BTreeMap<Kind, Vec<Miss>> {
+    let mut misses: BTreeMap<Kind, Vec<Miss>> = BTreeMap::new();
+    for (key, at) in ended {
+        let (Some(owner), Some(seen)) = (owners.get(&key.job_id), evidence.get(key)) else { continue };
+        let Some(cause) = cause(seen.phase) else { continue };
+        let failures = streaks.get(key).copied().unwrap_or_default();
+        for kind in owner.definition.alert.on.of_end(seen.phase, seen.reason, failures) {
+            let detail = message::detail(cause, Some(seen));
+            let detail = match kind {
+                Kind::FailuresInRow => format!("{failures} in a row; of the last one, {detail}"),
+                _ => detail,
+            };
+            let verdict = Verdict { key: *key, deadline: *at, cause };
+            misses.entry(kind).or_default().push(Miss { verdict, detail });
+        }
+    }
+    misses
+}
+
+fn cause(phase: Phase) -> Option<Cause> {
+    match phase {
+        Phase::Failed => Some(Cause::Failed),
+        Phase::TimedOut => Some(Cause::TimedOut),
+        Phase::Lost => Some(Cause::Lost),
+        Phase::Skipped => Some(Cause::Skipped),
+        _ => None,
+    }
+}
