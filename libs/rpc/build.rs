@@ -3,18 +3,19 @@
 
 use std::path::PathBuf;
 
-const FILES: [&str; 11] = [
+const FILES: [&str; 12] = [
+    "escapement/v1/alert.proto",
     "escapement/v1/apply.proto",
-    "escapement/v1/calendar.proto",
     "escapement/v1/audit.proto",
+    "escapement/v1/calendar.proto",
     "escapement/v1/channel.proto",
     "escapement/v1/job.proto",
     "escapement/v1/run.proto",
     "escapement/v1/schedule.proto",
     "escapement/v1/status.proto",
-    "escapement/v1/worker.proto",
     "escapement/v1/tenant.proto",
     "escapement/v1/token.proto",
+    "escapement/v1/worker.proto",
 ];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -1,11 +1,15 @@
 //! What can be typed.
 
 mod access;
+mod alerting;
+mod define;
 mod operate;
 
 use crate::client::Client;
-use clap::{Args, Parser, Subcommand, ValueEnum};
 pub use access::{Limit, TenantAction, TenantLimits, TokenAction, TokenRole};
+pub use alerting::{AlertAction, AlertList, AlertSilence, Alerts, Level};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+pub use define::{Apply, Create, Describe, Diff, Get, Order, Runs, Set};
 pub use operate::{Backfill, Cancel, Pause, Rerun, Resume, RunName, Trigger};
 use std::path::PathBuf;
 
@@ -27,8 +31,6 @@ pub struct Arguments {
 
 /// How results are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Output {
-    /// For people.
 pub enum Format {
     /// For people.
     Table,
@@ -42,6 +44,8 @@ pub enum Format {
 
 /// For whom results are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Output {
+    /// For people.
     Table,
     /// For programs: the API's own answer, in the format that was asked for.
     Json,
@@ -72,15 +76,21 @@ impl Connection {
 pub enum Command {
     /// Creates or changes the jobs, channels and calendars of YAML files, all or none.
     Apply(Apply),
+    /// Shows what `apply` would change, and what that means to the coming runs. Changes nothing.
+    Diff(Diff),
+    /// Creates the jobs, channels and calendars of YAML files, and refuses what exists.
+    Create(Create),
     /// Shows jobs, channels or calendars.
     Get(Get),
+    /// Shows all of one: a job with what comes, what was, and who changed it.
+    Describe(Describe),
     /// Deletes a job, channel or calendar.
     Delete(Delete),
     /// Shows what a schedule means and when it is due, with what rules move, double or drop.
     Preview(Preview),
     /// Says what is or was to happen at an instant of a job, past or future, and why.
     Why(Why),
-    /// Shows a job's runs, the latest first.
+    /// Shows runs of a job or of all, the latest first, or as they happen.
     Runs(Runs),
     /// Shows what a run has written, or writes.
     Logs(Logs),
@@ -96,31 +106,25 @@ pub enum Command {
     Rerun(Rerun),
     /// Cancels a run: at once if it waits, else its worker is asked to stop.
     Cancel(Cancel),
+    /// Shows alerts, and looks after them.
+    Alerts(Alerts),
     /// Shows whether the clockwork turns: leader, lateness, dispatchers, workers, queue.
     Status,
-    /// Brings the database's schema to this release's version.
-    Migrate(Database),
-    /// Makes the first token of a new database, or makes a token that you have known to it.
-    Bootstrap(Bootstrap),
     /// Makes, shows and revokes tokens.
     #[command(subcommand, visible_alias = "token")]
     Tokens(TokenAction),
     /// Makes, shows and limits tenants.
     #[command(subcommand, visible_alias = "tenant")]
     Tenants(TenantAction),
+    /// Brings the database's schema to this release's version.
+    Migrate(Database),
+    /// Makes the first token of a new database, or makes a token that you have known to it.
+    Bootstrap(Bootstrap),
     /// Shows the leaderships that the database knows and the epoch of its tokens; after a restore makes a new epoch, after
     /// a rebuild of etcd resets a leadership.
     Fence(Fence),
     /// Starts a whole local stack, or stops a detached one.
     Dev(Dev),
-}
-
-#[derive(Debug, Args)]
-pub struct Apply {
-    /// A YAML file of documents with `kind: Job`, `kind: Channel` or `kind: Calendar`; `-` is standard input. May be
-    /// repeated.
-    #[arg(short, long = "file", required = true)]
-    pub files: Vec<PathBuf>,
 }
 
 /// What `get` and `delete` are about.
@@ -137,12 +141,15 @@ pub enum Kind {
     Calendars,
 }
 
-#[derive(Debug, Args)]
-pub struct Get {
-    #[arg(value_enum)]
-    pub kind: Kind,
-    /// One of them, by name or id; all without it.
-    pub name: Option<String>,
+impl Kind {
+    /// Where the API has them.
+    pub const fn collection(self) -> &'static str {
+        match self {
+            Self::Jobs => "jobs",
+            Self::Channels => "channels",
+            Self::Calendars => "calendars",
+        }
+    }
 }
 
 #[derive(Debug, Args)]
@@ -233,18 +240,6 @@ pub struct Why {
     /// time.
     #[arg(value_name = "JOB@TIME")]
     pub run: String,
-}
-
-#[derive(Debug, Args)]
-pub struct Runs {
-    /// The job's name or id.
-    pub job: String,
-    /// Shows those that are planned and not due yet, instead of those that are.
-    #[arg(long)]
-    pub planned: bool,
-    /// How many at most.
-    #[arg(short = 'n', long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=1000))]
-    pub limit: u16,
 }
 
 #[derive(Debug, Args)]

@@ -28,6 +28,9 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
     let output = table::choose(output);
     match command {
         Command::Apply(apply) => command::apply::run(&connection.client()?, &apply, output).await,
+        Command::Diff(diff) => command::apply::diff(&connection.client()?, &diff, output).await,
+        Command::Create(create) => command::create::run(&connection.client()?, &create, output).await,
+        Command::Describe(describe) => command::describe::run(&connection.client()?, &describe, output).await,
         Command::Get(get) => command::get::run(&connection.client()?, &get, output).await,
         Command::Delete(delete) => command::delete::run(&connection.client()?, &delete, output).await,
         Command::Preview(preview) => command::preview::run(&connection.client()?, &preview, output).await,
@@ -40,10 +43,11 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
         Command::Backfill(backfill) => command::backfill::run(&connection.client()?, &backfill, output).await,
         Command::Rerun(rerun) => command::rerun::rerun(&connection.client()?, &rerun, output).await,
         Command::Cancel(cancel) => command::rerun::cancel(&connection.client()?, &cancel, output).await,
+        Command::Alerts(alerts) => command::alerts::run(&connection.client()?, &alerts, output).await,
         Command::Status => command::status::run(&connection.client()?, output).await,
-        Command::Migrate(database) => command::migrate::run(&database).await,
         Command::Tokens(action) => command::tokens::run(&connection.client()?, &action, output).await,
         Command::Tenants(action) => command::tenants::run(&connection.client()?, &action, output).await,
+        Command::Migrate(database) => command::migrate::run(&database).await,
         Command::Bootstrap(bootstrap) => command::bootstrap::run(&bootstrap).await,
         Command::Fence(fence) => command::fence::run(&fence, output).await,
         Command::Dev(dev) => command::dev::run(dev).await,

@@ -71,6 +71,11 @@ pub fn run(action: &'static str, job: &Stored, scheduled_for: DateTime<Utc>) -> 
     Event { action, object, detail: json!({ "id": job.id }) }
 }
 
+/// Somebody looked after an alert.
+pub fn alert(action: &'static str, id: uuid::Uuid, reason: &str) -> Event {
+    Event { action, object: format!("alert/{id}"), detail: json!({ "reason": reason }) }
+}
+
 /// A channel was stored, changed or deleted.
 pub fn channel(action: &'static str, channel: &Channel) -> Event {
     let detail = json!({

@@ -6,6 +6,7 @@
 //!
 //! What it does not do: plan, release or judge. It moves the cursors of those who do.
 
+mod alerts;
 mod apply;
 mod audit;
 mod auth;

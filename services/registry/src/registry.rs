@@ -3,17 +3,18 @@
 use crate::auth::Tokens;
 use crate::metrics::{self, Metrics};
 use crate::output::Watching;
+use rpc::v1::alert_service_server::AlertServiceServer;
 use rpc::v1::apply_service_server::ApplyServiceServer;
-use rpc::v1::calendar_service_server::CalendarServiceServer;
 use rpc::v1::audit_service_server::AuditServiceServer;
+use rpc::v1::calendar_service_server::CalendarServiceServer;
 use rpc::v1::channel_service_server::ChannelServiceServer;
 use rpc::v1::job_service_server::JobServiceServer;
 use rpc::v1::run_service_server::RunServiceServer;
 use rpc::v1::schedule_service_server::ScheduleServiceServer;
 use rpc::v1::status_service_server::StatusServiceServer;
-use std::sync::Arc;
 use rpc::v1::tenant_service_server::TenantServiceServer;
 use rpc::v1::token_service_server::TokenServiceServer;
+use std::sync::Arc;
 use store::Store;
 use tonic::service::Routes;
 
@@ -39,16 +40,17 @@ pub async fn routes(
     let (reporter, health) = tonic_health::server::health_reporter();
     reporter.set_serving::<JobServiceServer<Registry>>().await;
     let routes = Routes::new(JobServiceServer::new(registry.clone()).max_decoding_message_size(size))
+        .add_service(AlertServiceServer::new(registry.clone()).max_decoding_message_size(size))
         .add_service(ApplyServiceServer::new(registry.clone()).max_decoding_message_size(size))
         .add_service(RunServiceServer::new(registry.clone()).max_decoding_message_size(size))
         .add_service(ChannelServiceServer::new(registry.clone()).max_decoding_message_size(size))
         .add_service(ScheduleServiceServer::new(registry.clone()).max_decoding_message_size(size))
         .add_service(CalendarServiceServer::new(registry.clone()).max_decoding_message_size(size))
-        .add_service(StatusServiceServer::new(registry).max_decoding_message_size(size))
-        .add_service(health)
         .add_service(TokenServiceServer::new(registry.clone()).max_decoding_message_size(size))
         .add_service(TenantServiceServer::new(registry.clone()).max_decoding_message_size(size))
         .add_service(AuditServiceServer::new(registry.clone()).max_decoding_message_size(size))
+        .add_service(StatusServiceServer::new(registry).max_decoding_message_size(size))
+        .add_service(health)
         .add_service(rpc::reflection::service()?);
     Ok(metrics::measured(rpc::auth::guard(routes, tokens), metrics))
 }

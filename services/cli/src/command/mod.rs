@@ -1,9 +1,13 @@
 //! One file for each command.
 
+pub mod alerts;
 pub mod apply;
 pub mod backfill;
 pub mod bootstrap;
+pub mod coming;
+pub mod create;
 pub mod delete;
+pub mod describe;
 pub mod dev;
 pub mod fence;
 pub mod follow;
@@ -15,7 +19,8 @@ pub mod preview;
 pub mod rerun;
 pub mod runs;
 pub mod status;
-pub mod trigger;
 pub mod tenants;
 pub mod tokens;
+pub mod trigger;
+pub mod watch;
 pub mod why;
