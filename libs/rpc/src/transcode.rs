@@ -4,7 +4,7 @@
 //! and how a message or a status becomes an answer. Invariant: nothing is known here of any particular method; a
 //! new method with a rule is reachable without a line of code. Every wrong field is named at once, as
 //! `application/problem+json`. A success is always 200, with `{}` where the method returns nothing. Deliberately
-//! not here: streaming methods, which have no rule.
+//! not here: streaming methods, which have no rule: see [`crate::events`].
 
 mod codec;
 mod json;
@@ -14,14 +14,15 @@ mod rule;
 
 pub use problem::of_status as problem;
 pub use rule::GatewayError;
-pub(crate) use rule::{Body, Rule, rules};
+pub(crate) use rule::{Body, Rule, rules, streams};
 
 use crate::auth::Counted;
 use crate::status;
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
-use axum::extract::{DefaultBodyLimit, Extension, State};
+use axum::extract::{DefaultBodyLimit, Extension, Request, State};
+use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use codec::DynamicCodec;
 use http::uri::PathAndQuery;
@@ -67,7 +68,9 @@ impl Gateway {
 
     /// Answers every path that no other route of the router has.
     pub fn router(self) -> Router {
-        Router::new().fallback(handle).layer(DefaultBodyLimit::max(self.body_bytes_max)).with_state(self)
+        let announced = middleware::from_fn_with_state(self.body_bytes_max, refuse_announced);
+        let most = DefaultBodyLimit::max(self.body_bytes_max);
+        Router::new().fallback(handle).layer(most).layer(announced).with_state(self)
     }
 
     fn find(&self, method: &Method, path: &str) -> Asked<'_> {
@@ -110,6 +113,16 @@ impl Gateway {
         client.ready().await.map_err(|error| status::internal("calling the method", &error))?;
         Ok(client.unary(request, path, DynamicCodec::new(rule.rpc.output())).await?.into_inner())
     }
+}
+
+/// Refuses a body that says that it is too large, before any of it comes.
+async fn refuse_announced(State(most): State<usize>, request: Request, next: Next) -> Response {
+    let announced = request.headers().get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok());
+    let bytes = announced.and_then(|announced| announced.parse::<u64>().ok());
+    if bytes.is_some_and(|bytes| bytes > most as u64) {
+        return problem::too_large(most);
+    }
+    next.run(request).await
 }
 
 async fn handle(

@@ -34,6 +34,11 @@ pub struct Registry {
 impl Registry {
     /// Starts one over a fresh cell.
     pub async fn start() -> Self {
+        Self::start_with(&[]).await
+    }
+
+    /// Starts one over a fresh cell, with settings as its environment has them.
+    pub async fn start_with(settings_in_environment: &[(&str, &str)]) -> Self {
         service::runtime::install_crypto();
         let database = TestDatabase::create(shared_postgres().await, None).await.expect("a database");
         let settings = Settings::new(database.url(), "main", "test");
@@ -41,16 +46,21 @@ impl Registry {
         let store = Store::new(settings).expect("sound settings");
         let admin = token(&store, Some(TenantId::DEFAULT), Role::Admin).await;
         let folder = TempFolder::create("registry").expect("a folder");
-        let (process, rest, grpc) = launch(&folder, database.url()).await;
+        let (process, rest, grpc) = launch(&folder, database.url(), settings_in_environment).await;
         let registry =
             Self { store, rest, grpc, admin, process, database, folder, http: reqwest::Client::new() };
         registry.sql("SELECT esc_make_partitions(current_date - 2, current_date + 2)").await;
         registry
     }
 
+    /// Everything that the process has logged.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.folder.path().join("registry.log")).expect("a log")
+    }
+
     /// Starts the process again, after it has ended.
     pub async fn start_again(&mut self) {
-        let (process, rest, grpc) = launch(&self.folder, self.database.url()).await;
+        let (process, rest, grpc) = launch(&self.folder, self.database.url(), &[]).await;
         (self.process, self.rest, self.grpc) = (process, rest, grpc);
     }
 
@@ -164,7 +174,11 @@ async fn token(store: &Store, tenant: Option<TenantId>, role: Role) -> String {
     secret
 }
 
-async fn launch(folder: &TempFolder, database_url: &str) -> (ManagedChild, String, String) {
+async fn launch(
+    folder: &TempFolder,
+    database_url: &str,
+    environment: &[(&str, &str)],
+) -> (ManagedChild, String, String) {
     let endpoints = folder.path().join("endpoints.json");
     let _ = std::fs::remove_file(&endpoints);
     let program = env!("CARGO_BIN_EXE_escapement-registry");
@@ -173,6 +187,7 @@ async fn launch(folder: &TempFolder, database_url: &str) -> (ManagedChild, Strin
         .env("ESCAPEMENT_DATABASE_URL", database_url)
         .arg("--endpoints-file")
         .arg(&endpoints);
+    let spec = environment.iter().fold(spec, |spec, (name, value)| spec.env(*name, *value));
     let mut process = ManagedChild::spawn(&spec).expect("a process");
     let text = wait_for(SOON, "the registry's endpoints", async || {
         let ended = process.exited().expect("a state");
