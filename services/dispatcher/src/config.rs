@@ -1,7 +1,7 @@
 //! What the dispatcher can be told, and what must hold between its settings.
 
 use service::config::{Common, Problem, Validate};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 service::settings! {
@@ -9,7 +9,8 @@ service::settings! {
     pub struct DispatcherConfig {
         /// Where workers connect; port 0 takes a free one.
         listen_grpc: SocketAddr = SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
-        /// The address that workers are told to use, when it is not the one listened on: http://host:port.
+        /// The address that workers are told to use, when it is not the one listened on: http://host:port. Required when
+        /// listen_grpc is an address of no machine, such as 0.0.0.0.
         advertise_grpc: Option<String> = None,
         /// Without a heartbeat for this long a worker is given up for dead, in milliseconds.
         lease_ms: u64 = 15_000,
@@ -100,9 +101,50 @@ impl DispatcherConfig {
     }
 }
 
+impl DispatcherConfig {
+    /// An address that leads nowhere would be found out only when a worker has to move to it.
+    fn address_problem(&self) -> Option<Problem> {
+        const FORM: &str =
+            "use http://host:port or https://host:port, under which every worker reaches this process";
+        let message = match &self.advertise_grpc {
+            None if self.listen_grpc.ip().is_unspecified() => {
+                let listen = self.listen_grpc;
+                format!(
+                    "is missing, and listen_grpc, {listen}, is no address that workers could connect to: {FORM}"
+                )
+            }
+            None => return None,
+            Some(address) => match leads_somewhere(address) {
+                true => return None,
+                false => format!("{address:?}: {FORM}"),
+            },
+        };
+        Some(Problem::new("advertise_grpc", message))
+    }
+}
+
+/// Whether an address has a scheme, a host that can be connected to, and a port, and nothing after them.
+fn leads_somewhere(address: &str) -> bool {
+    let rest = address.strip_prefix("http://").or_else(|| address.strip_prefix("https://"));
+    let Some((host, port)) = rest.and_then(|rest| rest.trim_end_matches('/').rsplit_once(':')) else {
+        return false;
+    };
+    let plain = host.trim_start_matches('[').trim_end_matches(']');
+    let specific = match plain.parse::<IpAddr>() {
+        // An IPv6 address stands in brackets.
+        Ok(ip) => !ip.is_unspecified() && ip.is_ipv6() == host.starts_with('['),
+        Err(_) => {
+            !host.is_empty()
+                && host.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_'))
+        }
+    };
+    specific && port.parse::<u16>().is_ok_and(|port| port > 0)
+}
+
 impl Validate for DispatcherConfig {
     fn validate(&self, common: &Common) -> Vec<Problem> {
         let mut problems: Vec<_> = common.database_url().err().into_iter().collect();
+        problems.extend(self.address_problem());
         problems.extend(self.terms().problems());
         let mut least = |setting: &'static str, value: u64, least: u64| {
             if value < least {
@@ -129,6 +171,40 @@ mod tests {
     #[test]
     fn the_defaults_leave_a_worker_time_to_stop_before_its_runs_are_given_away() {
         assert_eq!(settings_named(&DispatcherConfig::default()), [""; 0]);
+    }
+
+    #[test]
+    fn workers_are_told_an_address_that_leads_somewhere_or_the_dispatcher_does_not_start() {
+        let problem = |listen: &str, advertised: Option<&str>| {
+            let config = DispatcherConfig {
+                listen_grpc: listen.parse().expect("an address"),
+                advertise_grpc: advertised.map(str::to_owned),
+                ..DispatcherConfig::default()
+            };
+            config.address_problem().map(|problem| (problem.setting, problem.message))
+        };
+        assert_eq!(problem("127.0.0.1:0", None), None);
+        assert_eq!(problem("10.1.2.3:7443", None), None);
+        for listen in ["0.0.0.0:7443", "[::]:7443"] {
+            let (setting, message) = problem(listen, None).expect("it leads nowhere");
+            assert_eq!(setting, "advertise_grpc");
+            assert!(message.contains(listen) && message.contains("http://host:port"), "{message}");
+        }
+        for (address, wrong) in [
+            ("http://dispatcher-1.dispatchers:7443", false),
+            ("https://10.1.2.3:7443/", false),
+            ("http://[fd00::1]:7443", false),
+            ("http://0.0.0.0:7443", true),
+            ("http://[::]:7443", true),
+            ("http://dispatcher-1", true),
+            ("dispatcher-1:7443", true),
+            ("http://:7443", true),
+            ("http://dispatcher-1:0", true),
+            ("http://fd00::1:7443", true),
+            ("http://dispatcher-1:7443/path", true),
+        ] {
+            assert_eq!(problem("0.0.0.0:7443", Some(address)).is_some(), wrong, "{address}");
+        }
     }
 
     #[test]
