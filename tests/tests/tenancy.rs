@@ -79,6 +79,15 @@ async fn a_tenants_limit_holds_over_all_dispatchers_and_is_the_cause_of_what_it_
         (cell.count(missed).await >= 3).then_some(())
     })
     .await;
+    // What waits because of a limit is seen.
+    let queue = cell.api.get("/v1/status").await.expect("status")["queue"][0].clone();
+    let held: i64 = queue["held"].as_str().expect("a count").parse().expect("a number");
+    assert!(held >= 3 && queue["heldSince"].is_string(), "{queue}");
+    assert!(cell.prints(&["status"]).contains("HELD"));
+    wait_for(PATIENCE, "the metric of it", async || {
+        (cell.metric("dispatcher-1", "dispatcher_runs_held").await >= 3.0).then_some(())
+    })
+    .await;
     let otherwise = "SELECT count(*) FROM run_outcome WHERE reason = 'MISSED' AND cause <> 'LIMIT'";
     assert_eq!(cell.count(otherwise).await, 0);
     cell.sql("UPDATE tenant SET max_running = NULL").await;

@@ -248,6 +248,16 @@ pub async fn floor(
     Ok(rows.first().map_or(since, |row| row.get("floor")))
 }
 
+/// How many due runs a limit of their tenant or of their queue keeps back, 100,000 at most.
+///
+/// # Errors
+/// [`StoreError::Database`].
+pub async fn held(store: &Store) -> Result<u64, StoreError> {
+    let client = store.client("count the runs that limits hold").await?;
+    let rows = client.query("count the runs that limits hold", sql!("run_queue/held.sql"), &[]).await?;
+    Ok(rows.first().map_or(0, |row| u64::try_from(row.get::<_, i64>("runs")).unwrap_or(0)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -102,6 +102,10 @@ pub struct Queue {
     pub running: i64,
     /// Between two attempts.
     pub retrying: i64,
+    /// Of those that wait, the ones that a limit of the tenant or of the queue keeps back.
+    pub held: i64,
+    /// Since when, if any are.
+    pub held_from: Option<DateTime<Utc>>,
 }
 
 /// From due to acceptance, of first attempts.
@@ -217,6 +221,8 @@ fn read_queue(row: &Row) -> Queue {
         waiting: row.get("waiting"),
         running: row.get("running"),
         retrying: row.get("retrying"),
+        held: row.get("held"),
+        held_from: row.get("held_from"),
     }
 }
 

@@ -24,6 +24,7 @@ pub struct Metrics {
     redelivered: Counter<u64>,
     failures: Counter<u64>,
     stranded: Gauge<u64>,
+    held: Gauge<u64>,
     sessions: Gauge<u64>,
     slots: Gauge<u64>,
 }
@@ -58,6 +59,10 @@ impl Metrics {
             redelivered: counter("dispatcher.assignments.redelivered", "Assignments that were sent again"),
             failures: counter("dispatcher.failures", "Steps that failed, by step"),
             stranded: gauge("dispatcher.leases.stranded", "Leases that nothing will move; must be 0"),
+            held: gauge(
+                "dispatcher.runs.held",
+                "Due runs of the cell that a tenant's or a queue's limit keeps back",
+            ),
             sessions: gauge("dispatcher.sessions", "Workers that are connected or missed"),
             slots: gauge("dispatcher.slots.free", "Runs that the connected workers could take now"),
         }
@@ -117,6 +122,11 @@ impl Metrics {
     /// Leases that nothing will move.
     pub fn stranded(&self, leases: usize) {
         self.stranded.record(leases as u64, &[]);
+    }
+
+    /// Due runs that limits keep back.
+    pub fn held(&self, runs: u64) {
+        self.held.record(runs, &[]);
     }
 
     /// Who is here.

@@ -1,11 +1,12 @@
 //! A safety net, every ten seconds, for what no statement should leave behind: backlogs that nobody moves, parked runs
-//! that nobody wakes, and leases that nothing will move. What it finds is a defect somewhere else, so it says so.
+//! that nobody wakes, and leases that nothing will move. What it finds is a defect somewhere else, so it says so. On the
+//! way it counts what limits keep back.
 
 use crate::shared::Shared;
 use crate::steady;
 use service::health::Beat;
 use std::time::Duration;
-use store::{StoreError, catch_up, dispatcher, run_lease, run_live, run_parked};
+use store::{StoreError, catch_up, dispatcher, run_lease, run_live, run_parked, run_queue};
 use tokio_util::sync::CancellationToken;
 
 const EVERY: Duration = Duration::from_secs(10);
@@ -62,6 +63,7 @@ pub async fn run_once(shared: &Shared) -> Result<Summary, StoreError> {
     for key in &stranded {
         tracing::error!(run = %key.idempotency_key(), "A lease has neither a session nor a retry row: nothing will move it");
     }
+    shared.metrics.held(run_queue::held(&shared.store).await?);
     run_live::expire(&shared.store).await?;
     let forgotten = dispatcher::forget(&shared.store).await?;
     Ok(Summary { released: released.len(), woken: woken.len(), stranded: stranded.len(), forgotten })

@@ -101,6 +101,8 @@ fn queue(found: status::Queue) -> v1::QueueStatus {
         waiting: found.waiting,
         running: found.running,
         retrying: found.retrying,
+        held: found.held,
+        held_since: found.held_from.map(time::timestamp),
     }
 }
 

@@ -64,8 +64,9 @@ fn print_sections(status: &Value) {
         &["WORKER", "SLOTS", "RUNNING", "DISPATCHER"],
         &["name", "slots", "running", "dispatcher"],
     );
-    let queue = ["queue", "planned", "waiting", "running", "retrying"];
-    section(status, "queue", &["QUEUE", "PLANNED", "WAITING", "RUNNING", "RETRYING"], &queue);
+    // HELD: of those waiting, by a limit.
+    let queue = ["queue", "planned", "waiting", "held", "running", "retrying"];
+    section(status, "queue", &["QUEUE", "PLANNED", "WAITING", "HELD", "RUNNING", "RETRYING"], &queue);
 }
 
 fn section(status: &Value, list: &str, headings: &[&str], fields: &[&str]) {
