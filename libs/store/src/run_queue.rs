@@ -74,6 +74,8 @@ pub struct Request {
     pub tenants: Tenants,
     /// Nothing is due before; see [`floor`].
     pub floor: DateTime<Utc>,
+    /// A clock that shows more has jumped, and nothing is taken by it.
+    pub latest: Option<DateTime<Utc>>,
     /// At most so many rows of one tenant for each unit of its weight.
     pub quantum: i64,
 }
@@ -83,6 +85,8 @@ pub struct Request {
 pub struct Claimed {
     /// False when the database is not the one that the epoch was made for: nothing was taken.
     pub identified: bool,
+    /// False when the clock showed more than [`Request::latest`]: nothing was taken.
+    pub believed: bool,
     /// What the workers are to be told.
     pub assignments: Vec<Assignment>,
     /// Occurrences that ended because an earlier run of their job is open.
@@ -155,6 +159,7 @@ pub async fn claim(store: &Store, request: &Request) -> Result<Claimed, StoreErr
                 &request.quantum,
                 &resuming,
                 &credit,
+                &request.latest,
             ],
         ),
         tx.query_prepared(&draw, &[&claim, &distinct]),
@@ -175,6 +180,7 @@ fn summary(row: &Row) -> Claimed {
     let instants: Vec<DateTime<Utc>> = row.get::<_, Option<_>>("parking_instants").unwrap_or_default();
     Claimed {
         identified: row.get("identified"),
+        believed: row.get("believed"),
         assignments: Vec::new(),
         skipped: row.get("skipped"),
         postponed: row.get("postponed"),

@@ -293,6 +293,23 @@ async fn a_tenants_herd_does_not_keep_another_tenant_waiting() {
     assert!(claimed.assignments.iter().any(|assignment| assignment.lease.key == single));
 }
 
+/// Between a dispatcher's look at the clock and its claim the clock may jump: what was to come is due then.
+#[tokio::test]
+async fn a_claim_whose_clock_shows_more_than_it_may_takes_nothing() {
+    let floor = Floor::create().await;
+    let worker = floor.worker().await;
+    floor.due(floor.job().await, -1_800, true).await;
+    let latest = Some(chrono::Utc::now() + chrono::Duration::seconds(60));
+    store::clock::shift(&floor.cell.store, 3_600_000).await.expect("shifted");
+    let jumped = store::run_queue::Request { latest, ..floor.request(worker, 1) };
+    let claimed = store::run_queue::claim(&floor.cell.store, &jumped).await.expect("a claim");
+    assert!(claimed.identified && !claimed.believed && !claimed.moved(), "{claimed:?}");
+    let later =
+        store::run_queue::Request { latest: latest.map(|at| at + chrono::Duration::hours(1)), ..jumped };
+    let claimed = store::run_queue::claim(&floor.cell.store, &later).await.expect("a claim");
+    assert!(claimed.believed && claimed.assignments.len() == 1, "{claimed:?}");
+}
+
 #[tokio::test]
 async fn the_floor_is_the_oldest_row_and_never_younger_than_ten_seconds() {
     let floor = Floor::create().await;
@@ -332,7 +349,8 @@ async fn a_claim_uses_its_indexes_on_a_full_queue() {
     let (claim, queues) = (uuid::Uuid::new_v4(), vec!["queue-1".to_owned()]);
     let (resuming, credit) = (None::<uuid::Uuid>, None::<i64>);
     let floor_at = floor.start - chrono::Duration::seconds(120);
-    let claim: [&(dyn ToSql + Sync); 9] = [
+    let latest = None::<chrono::DateTime<chrono::Utc>>;
+    let claim: [&(dyn ToSql + Sync); 10] = [
         &sessions,
         &connections,
         &floor.dispatcher.0,
@@ -342,6 +360,7 @@ async fn a_claim_uses_its_indexes_on_a_full_queue() {
         &50_i64,
         &resuming,
         &credit,
+        &latest,
     ];
     let indexes = [
         "run_queue_claim",

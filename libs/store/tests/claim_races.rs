@@ -107,6 +107,7 @@ async fn a_claim_locks_no_more_rows_than_it_takes() {
                 &request.quantum,
                 &resuming,
                 &credit,
+                &request.latest,
             ],
         )
         .await

@@ -164,6 +164,7 @@ impl<'a> Claimer<'a> {
             queues: group.queues.clone(),
             tenants: group.tenant.map(Tenants::Only).or(rotation).unwrap_or(FIRST),
             floor,
+            latest: shared.steadiness.latest(Instant::now()),
             quantum: i64::try_from(group.slots.len()).unwrap_or(i64::MAX),
         };
         let started = Instant::now();
@@ -179,6 +180,11 @@ impl<'a> Claimer<'a> {
         if !claimed.identified {
             tracing::error!("The database is not the one that the epoch was made for: claiming nothing");
             shared.set_epoch_ready(false);
+            return Ok(claimed);
+        }
+        if !claimed.believed {
+            // The next look says more, and stops everything that goes by the clock.
+            tracing::warn!("The database's clock jumped between the look and the claim: claiming nothing");
             return Ok(claimed);
         }
         self.hand_out(&claimed);

@@ -23,6 +23,8 @@ pub struct Steadiness(Mutex<State>);
 #[derive(Debug)]
 struct State {
     guard: Guard,
+    /// How far it may jump.
+    limit: Option<TimeDelta>,
     /// When, what the clock showed, and whether it was steady.
     last: Option<(Instant, DateTime<Utc>, bool)>,
     /// Jumps ahead whose deadlines are not moved yet, each with an instant in the span that it jumped over.
@@ -32,7 +34,8 @@ struct State {
 impl Steadiness {
     /// Tolerates `limit` from one look to the next; none tolerates everything.
     pub fn new(limit: Option<Duration>) -> Self {
-        Self(Mutex::new(State { guard: Guard::new(limit), last: None, owed: Vec::new() }))
+        let (guard, limit) = (Guard::new(limit), limit.and_then(|limit| TimeDelta::from_std(limit).ok()));
+        Self(Mutex::new(State { guard, limit, last: None, owed: Vec::new() }))
     }
 
     /// The clock read `database` in a question sent at `asked` and answered at `answered`. Whether it is steady.
@@ -62,6 +65,15 @@ impl Steadiness {
     /// What the last look said; false before the first.
     pub fn is_steady(&self) -> bool {
         self.state().last.is_some_and(|(.., steady)| steady)
+    }
+
+    /// The latest that the clock may show now without having jumped since the last look; none when that can't be said, or
+    /// nobody minds.
+    pub fn latest(&self, now: Instant) -> Option<DateTime<Utc>> {
+        let state = self.state();
+        let (looked, database, _) = state.last?;
+        let since = TimeDelta::from_std(now.saturating_duration_since(looked)).ok()?;
+        database.checked_add_signed(since)?.checked_add_signed(state.limit?)
     }
 
     fn fresh(&self, now: Instant) -> Option<bool> {
@@ -135,6 +147,18 @@ mod tests {
         assert!(steadiness.seen(second(3_611), at(11), at(11)));
         assert!(!steadiness.seen(second(12), at(12), at(12)));
         assert_eq!(steadiness.owed(), None);
+    }
+
+    #[test]
+    fn the_clock_may_be_no_later_than_the_last_look_the_time_since_and_the_tolerance() {
+        let (steadiness, start) = (Steadiness::new(LIMIT), Instant::now());
+        let at = |n| start + Duration::from_secs(n);
+        assert_eq!(steadiness.latest(at(0)), None, "before the first look");
+        assert!(steadiness.seen(second(0), at(0), at(0)));
+        assert_eq!(steadiness.latest(at(2)), Some(second(7)));
+        let careless = Steadiness::new(None);
+        assert!(careless.seen(second(0), at(0), at(0)));
+        assert_eq!(careless.latest(at(2)), None);
     }
 
     #[test]

@@ -6,13 +6,14 @@
 -- $1, $2: the free slots, session and connection, one element a slot. $3: the dispatcher. $4: names this claim.
 -- $5: queues. $6: no row is due before. $7: at most so many rows of a tenant for each unit of its weight.
 -- $8, $9: the tenant at which the last claim ran out of slots, and what was left of its share; NULL when none was.
+-- $10: the latest that the clock may show without having jumped; NULL: whatever it shows.
 -- Shares: slots by weight, whole rows; what a share lacks comes with the next claim. Within a tenant its queues take
 -- turns by chance; within a queue priorities are strict. No row past its start_by.
 -- Limits: leases with a session count, a retry's wait does not. Locked tenants only, so that the count is exact.
 -- Mirrors model::release::release: `skips` and `parks` are its ends and its parked runs. Those are put off too and named in
 -- the answer, for the caller to park in a transaction of its own: here the open run can't be locked before it is seen.
 -- One row: what it did, and `identified` = false when the database is not the one that `epoch` names, or was started anew
--- and not compared with the mark since: then nothing.
+-- and not compared with the mark since, `believed` = false when the clock shows more than $10: then nothing.
 WITH at AS MATERIALIZED (
     SELECT esc_now() AS now
 ), identity AS MATERIALIZED (
@@ -24,7 +25,7 @@ WITH at AS MATERIALIZED (
     FROM unnest($1::uuid[], $2::integer[]) WITH ORDINALITY AS s(session_id, connection, place)
     JOIN worker_session w ON w.id = s.session_id AND w.dispatcher_id = $3 AND w.connection = s.connection
         AND w.ended_at IS NULL
-    WHERE EXISTS (SELECT FROM identity)
+    WHERE EXISTS (SELECT FROM identity) AND ($10::timestamptz IS NULL OR (SELECT now FROM at) <= $10)
 ), served AS MATERIALIZED ( -- one that was given its first limit since it was chosen is not locked: left for the next claim
     SELECT s.tenant_id, s.place, coalesce(t.weight, 1) AS weight, t.max_starts_per_second AS rate, t.starts_through,
            least(t.max_running - r.running, b.starts) AS room
@@ -201,7 +202,7 @@ WITH at AS MATERIALIZED (
     WHERE h.by_queue AND l.tenant_id = h.tenant_id AND l.queue = h.queue
       AND (l.held_through >= at.now - interval '1 second') IS NOT TRUE
 )
-SELECT EXISTS (SELECT FROM identity) AS identified,
+SELECT EXISTS (SELECT FROM identity) AS identified, coalesce((SELECT now FROM at) <= $10, true) AS believed,
        (SELECT count(*) FROM leased) AS started,
        (SELECT count(*) FROM ended) AS skipped,
        (SELECT count(*) FROM postponed) AS postponed,

@@ -188,6 +188,7 @@ impl Floor {
             queues: vec!["default".to_owned()],
             tenants: Tenants::After(TenantId(Uuid::nil())),
             floor: DateTime::UNIX_EPOCH,
+            latest: None,
             quantum: 1_000,
         }
     }
