@@ -28,7 +28,8 @@ async fn a_run_whose_agent_is_killed_goes_to_another_with_a_higher_token() {
         (run["state"] == "SUCCEEDED").then_some(run)
     })
     .await;
-    assert!(killed.elapsed() < Duration::from_secs(25), "handed on after {:?}", killed.elapsed());
+    // A lease of 15 s, and two for looks and hand-overs.
+    assert!(killed.elapsed() < Duration::from_secs(17), "handed on after {:?}", killed.elapsed());
     assert_eq!(ended["attempt"], 2, "a loss spends no attempt of maxAttempts, which is 1 here");
     assert!(token(&ended) > token(&running), "{ended}");
     assert_ne!(ended["worker"], holder);

@@ -5,10 +5,13 @@ use deadpool_postgres::{
     Hook, HookError, Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime, Timeouts,
 };
 use std::str::FromStr;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{NoTls, Row, Statement, types::ToSql};
+
+/// A statement whose client has gone away ends so soon: it may hold locks.
+const GONE_CHECK: Duration = Duration::from_secs(1);
 
 /// How to reach the database and how long its sessions may take.
 #[derive(Debug, Clone)]
@@ -59,12 +62,13 @@ impl Settings {
             .map_err(|error| StoreError::Settings(format!("database_url: {error}")))?;
         config.options(format!(
             "-c search_path={} -c statement_timeout={} -c lock_timeout={} -c idle_in_transaction_session_timeout={} \
-             -c timezone=UTC -c default_transaction_isolation=read\\ committed -c jit=off \
-             -c enable_seqscan={}",
+             -c client_connection_check_interval={} -c timezone=UTC -c default_transaction_isolation=read\\ committed \
+             -c jit=off -c enable_seqscan={}",
             self.cell,
             self.statement_timeout.as_millis(),
             self.lock_timeout.as_millis(),
             self.idle_in_transaction_timeout.as_millis(),
+            GONE_CHECK.as_millis(),
             if self.by_index_only { "off" } else { "on" },
         ));
         config.application_name(self.application.as_str());
@@ -136,7 +140,7 @@ impl Store {
     /// [`StoreError::Connect`] when none is free and none can be made in time.
     pub async fn client(&self, operation: &'static str) -> Result<Client, StoreError> {
         match self.pool.get().await {
-            Ok(object) => Ok(Client { object: Some(object), useless: AtomicBool::new(false) }),
+            Ok(object) => Ok(Client { object: Some(object), state: State::default() }),
             Err(source) => Err(StoreError::Connect { operation, source }),
         }
     }
@@ -152,11 +156,43 @@ impl Store {
     }
 }
 
-/// A connection that returns to the pool when dropped; unless a statement was refused because the server is
-/// read-only: a primary that was demoted behind the same address, which no later use of it would find.
+/// A connection that returns to the pool when dropped; unless no later use of it would be good: a statement was refused
+/// because the server is read-only (a primary that was demoted behind the same address), or a statement was given up
+/// before its answer came, for which the next user would wait.
 pub struct Client {
     object: Option<Object>,
-    useless: AtomicBool,
+    state: State,
+}
+
+/// What a connection has been through.
+#[derive(Debug, Default)]
+struct State {
+    read_only: AtomicBool,
+    /// Statements without an answer yet.
+    under_way: AtomicUsize,
+}
+
+impl State {
+    /// Waits for a statement's answer. Dropped before that, as by a limit on time, it stays under way.
+    async fn answer<T>(
+        &self,
+        operation: &'static str,
+        answer: impl Future<Output = Result<T, tokio_postgres::Error>>,
+    ) -> Result<T, StoreError> {
+        self.under_way.fetch_add(1, Ordering::Relaxed);
+        let answer = answer.await;
+        self.under_way.fetch_sub(1, Ordering::Relaxed);
+        answer.map_err(|source| {
+            if source.code() == Some(&SqlState::READ_ONLY_SQL_TRANSACTION) {
+                self.read_only.store(true, Ordering::Relaxed);
+            }
+            StoreError::Database { operation, source }
+        })
+    }
+
+    fn is_good(&mut self) -> bool {
+        !*self.read_only.get_mut() && *self.under_way.get_mut() == 0
+    }
 }
 
 impl Client {
@@ -165,10 +201,10 @@ impl Client {
     /// # Errors
     /// [`StoreError::Database`] when the connection is broken; it is then not given back to the pool.
     pub async fn begin(&mut self, operation: &'static str) -> Result<Transaction<'_>, StoreError> {
-        let Self { object, useless } = self;
+        let Self { object, state } = self;
         let object = object.as_mut().ok_or_else(closed)?;
-        let inner = object.transaction().await.map_err(StoreError::at(operation))?;
-        Ok(Transaction { inner, operation, useless })
+        let inner = state.answer(operation, object.transaction()).await?;
+        Ok(Transaction { inner, operation, state })
     }
 
     /// Runs one statement outside a transaction.
@@ -182,15 +218,14 @@ impl Client {
         params: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>, StoreError> {
         let object = self.object.as_ref().ok_or_else(closed)?;
-        let failed = failed(operation, &self.useless);
-        let statement = object.prepare_cached(sql).await.map_err(&failed)?;
-        object.query(&statement, params).await.map_err(&failed)
+        let statement = self.state.answer(operation, object.prepare_cached(sql)).await?;
+        self.state.answer(operation, object.query(&statement, params)).await
     }
 }
 
 impl Drop for Client {
     fn drop(&mut self) {
-        if *self.useless.get_mut()
+        if !self.state.is_good()
             && let Some(object) = self.object.take()
         {
             drop(Object::take(object));
@@ -202,21 +237,11 @@ fn closed() -> StoreError {
     StoreError::Settings("the connection was closed".to_owned())
 }
 
-/// Wraps a driver error, and remembers when it makes the connection useless; for `map_err`.
-fn failed(operation: &'static str, useless: &AtomicBool) -> impl Fn(tokio_postgres::Error) -> StoreError {
-    move |source| {
-        if source.code() == Some(&SqlState::READ_ONLY_SQL_TRANSACTION) {
-            useless.store(true, Ordering::Relaxed);
-        }
-        StoreError::Database { operation, source }
-    }
-}
-
 /// A transaction; dropped without [`Transaction::commit`] it rolls back.
 pub struct Transaction<'a> {
     inner: deadpool_postgres::Transaction<'a>,
     operation: &'static str,
-    useless: &'a AtomicBool,
+    state: &'a State,
 }
 
 impl Transaction<'_> {
@@ -225,7 +250,7 @@ impl Transaction<'_> {
     /// # Errors
     /// [`StoreError::Database`].
     pub(crate) async fn prepare(&self, sql: &str) -> Result<Statement, StoreError> {
-        self.inner.prepare_cached(sql).await.map_err(failed(self.operation, self.useless))
+        self.state.answer(self.operation, self.inner.prepare_cached(sql)).await
     }
 
     /// Runs one statement and returns its rows.
@@ -250,7 +275,7 @@ impl Transaction<'_> {
         statement: &Statement,
         params: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>, StoreError> {
-        self.inner.query(statement, params).await.map_err(failed(self.operation, self.useless))
+        self.state.answer(self.operation, self.inner.query(statement, params)).await
     }
 
     /// Runs one statement and returns how many rows it wrote.
@@ -259,7 +284,7 @@ impl Transaction<'_> {
     /// [`StoreError::Database`].
     pub(crate) async fn execute(&self, sql: &str, params: &[&(dyn ToSql + Sync)]) -> Result<u64, StoreError> {
         let statement = self.prepare(sql).await?;
-        self.inner.execute(&statement, params).await.map_err(failed(self.operation, self.useless))
+        self.state.answer(self.operation, self.inner.execute(&statement, params)).await
     }
 
     /// Makes it durable. When this fails the outcome is unknown: look before writing again.
@@ -267,6 +292,6 @@ impl Transaction<'_> {
     /// # Errors
     /// [`StoreError::Database`].
     pub async fn commit(self) -> Result<(), StoreError> {
-        self.inner.commit().await.map_err(failed(self.operation, self.useless))
+        self.state.answer(self.operation, self.inner.commit()).await
     }
 }

@@ -6,6 +6,7 @@
 //! take, which one statement decides.
 
 use crate::park;
+use crate::pause::Pause;
 use crate::roster::Group;
 use crate::shared::Shared;
 use crate::steady;
@@ -23,8 +24,9 @@ use uuid::Uuid;
 const SLEEP_MAX: Duration = Duration::from_secs(1);
 /// While due rows are at hand that somebody else has locked, or may not start.
 const SLEEP_OVERDUE: Duration = Duration::from_millis(100);
-/// After a failure.
+/// After a failure, and after many in a row.
 const SLEEP_FAILED: Duration = Duration::from_millis(250);
+const SLEEP_FAILED_MAX: Duration = Duration::from_secs(2);
 /// Where claims begin.
 const FIRST: Tenants = Tenants::After(TenantId(Uuid::nil()));
 /// How long a floor is good, and how long it is raised from where it was.
@@ -36,17 +38,21 @@ const SLEEP_CROWDED: Duration = Duration::from_millis(20);
 /// Claims until `stop`.
 pub async fn run(shared: &Shared, beat: Beat, stop: CancellationToken) {
     let mut claimer = Claimer::new(shared);
+    let mut pause = Pause::new(SLEEP_FAILED, SLEEP_FAILED_MAX);
     while !stop.is_cancelled() {
         beat.beat();
         let sleep = match claimer.turn().await {
-            Ok(sleep) => sleep,
+            Ok(sleep) => {
+                pause.succeeded();
+                sleep
+            }
             Err(error) => {
                 shared.metrics.failed("claim");
                 tracing::warn!(error = service::runtime::chain(&error), "Could not claim runs");
                 if error.retry() == Retry::AtOnce {
                     Sleep::For(Duration::ZERO)
                 } else {
-                    Sleep::For(SLEEP_FAILED)
+                    Sleep::For(pause.failed())
                 }
             }
         };

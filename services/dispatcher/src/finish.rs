@@ -6,6 +6,7 @@
 
 use crate::conclude::{self, Conclusion};
 use crate::message;
+use crate::pause::Pause;
 use crate::roster::Link;
 use crate::shared::Shared;
 use chrono::{DateTime, Utc};
@@ -98,7 +99,7 @@ async fn give_way(shared: &Shared, reports: &mpsc::Receiver<Report>, stop: &Canc
 
 /// Records a batch, however often it must be tried; what can't be recorded at all is left to its worker.
 async fn record_all(shared: &Shared, batch: &[Report]) {
-    let mut pause = PAUSE_MIN;
+    let mut pause = Pause::new(PAUSE_MIN, PAUSE_MAX);
     loop {
         let error = match record(shared, batch).await {
             Ok(()) => return,
@@ -110,8 +111,7 @@ async fn record_all(shared: &Shared, batch: &[Report]) {
             Retry::AtOnce => tokio::task::yield_now().await,
             Retry::Later => {
                 tracing::warn!(error = text, reports = batch.len(), "Reports wait for the database");
-                tokio::time::sleep(pause).await;
-                pause = (pause * 2).min(PAUSE_MAX);
+                tokio::time::sleep(pause.failed()).await;
             }
             Retry::Split | Retry::Never if batch.len() > 1 => {
                 tracing::warn!(

@@ -18,6 +18,7 @@ mod live;
 mod message;
 mod metrics;
 mod park;
+mod pause;
 mod peers;
 mod reap;
 mod reconcile;

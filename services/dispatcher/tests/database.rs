@@ -5,9 +5,11 @@ mod support;
 use election::{Mark, mark};
 use rpc::v1::completed::Outcome;
 use rpc::v1::completion_ack::Answer;
+use rpc::v1::to_worker;
 use stack::postgres::{Options, Postgres, Stop};
 use stack::testkit::TempFolder;
 use stack::wait::wait_for;
+use store::{Settings, Store};
 use support::{Cell, LEASE, LIMIT, an_assignment, attempt};
 
 /// Longer than a lease without PostgreSQL: no running job is given away, during it nor at its end. Neither that of a
@@ -43,6 +45,60 @@ async fn an_outage_of_the_database_costs_no_running_job() {
     cut.complete(&cut_run, Outcome::Succeeded).await;
     assert_eq!(cut.answer().await, Answer::Recorded);
     assert_eq!((cell.state(key).await, cell.state(cut_key).await), ("SUCCEEDED".into(), "SUCCEEDED".into()));
+    assert_eq!(cell.count("SELECT count(*) FROM run_outcome").await, 0, "no attempt was lost");
+}
+
+/// Somebody else has every connection that the server gives.
+#[tokio::test]
+async fn without_a_free_connection_everything_waits_and_nothing_is_lost_or_doubled() {
+    let folder = TempFolder::create("postgres").expect("a folder");
+    let options = Options::for_tests().setting("max_connections", "30");
+    let postgres = Postgres::start(folder.path(), options).await.expect("PostgreSQL");
+    let cell = Cell::on(&postgres).await;
+    let dispatcher = cell.dispatcher("one").await;
+    let (mut worker, _) = dispatcher.worker(&cell, 2).await;
+    let key = cell.due(cell.job(60_000).await, 1).await;
+    let (_, run) = attempt(&worker.assignment().await);
+
+    let settings = Settings {
+        connections_max: 30,
+        connect_timeout: std::time::Duration::from_millis(300),
+        ..cell.store.settings().clone()
+    };
+    let hoard = Store::new(settings).expect("sound settings");
+    let mut held = Vec::new();
+    let theirs = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'escapement-dispatcher'";
+    wait_for(LIMIT, "a dispatcher without a connection", async || {
+        cell.meddle(&theirs.replace("count(*)", "pg_terminate_backend(pid)")).await;
+        while let Ok(client) = hoard.client("hoard").await {
+            held.push(client);
+        }
+        (cell.count(theirs).await == 0).then_some(())
+    })
+    .await;
+    worker.complete(&run, Outcome::Succeeded).await;
+    let next = cell.due(cell.job(60_000).await, 0).await;
+    wait_for(LIMIT, "a clear complaint", async || {
+        let log = dispatcher.child.log_tail();
+        let clear =
+            log.contains("Reports wait for the database") && log.contains("no connection to PostgreSQL for");
+        clear.then_some(())
+    })
+    .await;
+    drop(held);
+    hoard.close();
+    let mut answered = false;
+    let claimed = worker
+        .beat_until((1, std::slice::from_ref(&run)), "the next run", |message| {
+            answered |= matches!(&message, to_worker::Message::CompletionAck(ack) if ack.answer() == Answer::Recorded);
+            an_assignment(message)
+        })
+        .await;
+    assert_eq!(attempt(&claimed).0.key, next);
+    if !answered {
+        assert_eq!(worker.answer().await, Answer::Recorded);
+    }
+    assert_eq!(cell.state(key).await, "SUCCEEDED");
     assert_eq!(cell.count("SELECT count(*) FROM run_outcome").await, 0, "no attempt was lost");
 }
 
