@@ -23,7 +23,7 @@ pub enum Purpose {
     Test,
 }
 
-const NEEDS: [Need; 6] = [
+const NEEDS: [Need; 8] = [
     Need {
         what: "etcd",
         for_tests: false,
@@ -53,6 +53,18 @@ const NEEDS: [Need; 6] = [
         for_tests: true,
         packages: &["redis-server"],
         present: || on_path("redis-server"),
+    },
+    Need {
+        what: "Alertmanager, for the tests of what it is told",
+        for_tests: true,
+        packages: &["prometheus-alertmanager"],
+        present: || Path::new("/usr/bin/prometheus-alertmanager").is_file(),
+    },
+    Need {
+        what: "a mail server for tests, and certificates for it",
+        for_tests: true,
+        packages: &["python3-aiosmtpd", "openssl"],
+        present: || Path::new("/usr/lib/python3/dist-packages/aiosmtpd").is_dir() && on_path("openssl"),
     },
     Need {
         what: "Python with venv, for the tests of its worker",

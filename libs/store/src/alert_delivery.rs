@@ -6,7 +6,7 @@
 use crate::alert_channel::target;
 use crate::{Store, StoreError, Transaction, sql};
 use chrono::{DateTime, Utc};
-use model::channel::Target;
+use model::channel::{Accepts, Target};
 use model::ids::TenantId;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -127,6 +127,35 @@ pub async fn channels(
     let (tenants, names): (Vec<_>, Vec<_>) = names.iter().map(|(tenant, name)| (tenant.0, *name)).unzip();
     let rows = tx.query(sql!("alert_delivery/channels.sql"), &[&tenants, &names]).await?;
     Ok(rows.iter().map(|row| ((TenantId(row.get("tenant_id")), row.get("name")), row.get("id"))).collect())
+}
+
+/// A channel as whoever tells alerts sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Route {
+    /// Its identity.
+    pub id: Uuid,
+    /// Its name.
+    pub name: String,
+    /// Which alerts it wants of those that name no channel.
+    pub accepts: Accepts,
+}
+
+/// The channels of these tenants, by name. One whose wishes this version can't read is told everything.
+///
+/// # Errors
+/// [`StoreError::Database`].
+pub async fn routes(
+    tx: &Transaction<'_>,
+    tenants: &[TenantId],
+) -> Result<BTreeMap<TenantId, Vec<Route>>, StoreError> {
+    let tenants: Vec<Uuid> = tenants.iter().map(|tenant| tenant.0).collect();
+    let mut routes: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for row in tx.query(sql!("alert_delivery/routes.sql"), &[&tenants]).await? {
+        let accepts = serde_json::from_value(row.get("accepts")).unwrap_or_default();
+        let route = Route { id: row.get("id"), name: row.get("name"), accepts };
+        routes.entry(TenantId(row.get("tenant_id"))).or_default().push(route);
+    }
+    Ok(routes)
 }
 
 /// The channels that are told of the opening of these alerts, as (alert, channel).

@@ -12,6 +12,7 @@ pub mod deliver;
 mod lead;
 pub mod message;
 mod metrics;
+pub mod route;
 pub mod walk;
 
 pub use config::WatchdogConfig;

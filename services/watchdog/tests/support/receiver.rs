@@ -79,7 +79,11 @@ impl Receiver {
     }
 }
 
-async fn receive(State(script): State<Arc<Script>>, headers: HeaderMap, body: Bytes) -> StatusCode {
+async fn receive(
+    State(script): State<Arc<Script>>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> (StatusCode, [(&'static str, &'static str); 1]) {
     let id = headers.get("webhook-id").and_then(|id| id.to_str().ok()).unwrap_or_default().to_owned();
     let body = String::from_utf8(body.to_vec()).expect("text");
     script.received.lock().unwrap().push(Received { id, headers, body });
@@ -89,5 +93,7 @@ async fn receive(State(script): State<Arc<Script>>, headers: HeaderMap, body: By
     }
     let mut answers = script.answers.lock().unwrap();
     let status = if answers.is_empty() { 200 } else { answers.remove(0) };
-    StatusCode::from_u16(status).expect("a status")
+    // Whoever says "too many" says for how long.
+    let wait = if status == 429 { "1" } else { "0" };
+    (StatusCode::from_u16(status).expect("a status"), [("retry-after", wait)])
 }

@@ -1,0 +1,150 @@
+//! The outbox under trouble: order, channels that are down, tens of thousands of messages, tests and history.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that can't go on has failed")]
+
+mod support;
+mod telling;
+
+use model::channel::Target;
+use stack::wait::wait_for;
+use std::time::Duration as Time;
+use store::channel_test::{self, Ended};
+use store::{alert_delivery, clock};
+use support::{Cell, IMPATIENT, Receiver, rows};
+use telling::{Alert, tell};
+use uuid::Uuid;
+use watchdog::deliver::Patience;
+use watchdog::message::Event;
+
+const LIMIT: Time = Time::from_secs(30);
+
+fn webhook(url: &str) -> Target {
+    Target::Webhook { url: url.to_owned() }
+}
+
+#[tokio::test]
+async fn what_is_told_of_one_alert_comes_in_order_and_a_repetition_replaces_the_one_before() {
+    let receiver = Receiver::start(&[500, 500]).await;
+    let cell = Cell::create().await;
+    let channel = telling::channel(&cell, "oncall", webhook(&receiver.url), None).await;
+    let alert = Alert::open(&cell).await;
+    tell(&cell, &alert, Event::Opened, channel).await;
+    let first = tell(&cell, &alert, Event::Repeated, channel).await;
+    tell(&cell, &alert, Event::Acknowledged, channel).await;
+    let second = tell(&cell, &alert, Event::Repeated, channel).await;
+    tell(&cell, &alert, Event::Resolved, channel).await;
+    let delivering = cell.deliver(IMPATIENT);
+    let received = receiver.wait_for(6).await;
+    let all = "SELECT (count(delivered_at) = count(*))::int::bigint FROM alert_delivery";
+    wait_for(LIMIT, "the records", async || (cell.number(all).await > 0).then_some(())).await;
+    delivering.stop().await;
+    let events: Vec<_> = received.iter().map(|received| received.event()).collect();
+    let opened = "alert.opened";
+    let expected = [opened, opened, opened, "alert.acknowledged", "alert.repeated", "alert.resolved"];
+    assert_eq!(events, expected);
+    assert_ne!(first, second);
+    assert_eq!(received[4].id, second.to_string());
+
+    let page = alert_delivery::page(&cell.store, channel, None, 2).await.expect("a page");
+    let events: Vec<_> = page.iter().map(|told| told.event.as_str()).collect();
+    assert_eq!(events, ["RESOLVED", "REPEATED"]);
+    let rest = alert_delivery::page(&cell.store, channel, Some(page[1].sequence), 10).await.expect("a page");
+    let told: Vec<_> = rest.iter().map(|told| (told.event.as_str(), told.tries, told.status)).collect();
+    assert_eq!(told, [("ACKNOWLEDGED", 1, Some(200)), ("OPENED", 3, Some(200))]);
+}
+
+/// Receivers that take a connection and never answer would take every place, if each had more than one.
+#[tokio::test]
+async fn dead_channels_are_tried_once_at_a_time_and_take_no_places_from_others() {
+    let (dead, alive) = (Receiver::start(&[]).await, Receiver::start(&[]).await);
+    let gate = dead.hold();
+    let cell = Cell::create().await;
+    let mut channels = Vec::new();
+    for name in 0..4 {
+        channels.push(telling::channel(&cell, &format!("dead-{name}"), webhook(&dead.url), None).await);
+    }
+    let working = telling::channel(&cell, "works", webhook(&alive.url), None).await;
+    for _ in 0..20 {
+        let alert = Alert::open(&cell).await;
+        for channel in channels.iter().chain([&working]) {
+            tell(&cell, &alert, Event::Opened, *channel).await;
+        }
+    }
+    // Eight places, two for each channel: the dead ones have them all until their first tries end.
+    let delivering = cell.deliver(Patience { timeout: Time::from_millis(500), ..IMPATIENT });
+    let failing = "SELECT (count(*) = 4)::int::bigint FROM channel_failure WHERE failures >= 3";
+    wait_for(LIMIT, "failures", async || (cell.number(failing).await > 0).then_some(())).await;
+    alive.wait_for(20).await;
+    let most = "SELECT max(n) FROM (SELECT count(*) AS n FROM alert_delivery d JOIN channel_failure f USING (channel_id) \
+                WHERE d.next_try_at > esc_now() + interval '10 seconds' GROUP BY channel_id) taken";
+    let taken = &rows!(cell, most)[0];
+    assert!(taken.get::<_, Option<i64>>(0).unwrap_or(0) <= 1, "one probe of a channel at a time");
+    gate.add_permits(10_000);
+    let all = "SELECT (count(delivered_at) = count(*))::int::bigint FROM alert_delivery";
+    wait_for(LIMIT, "recovery", async || (cell.number(all).await > 0).then_some(())).await;
+    delivering.stop().await;
+    assert_eq!(cell.number("SELECT count(*) FROM channel_failure").await, 0);
+}
+
+/// Kilobytes of this process in memory.
+fn resident_kb() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("a line");
+    line.split_whitespace().nth(1).expect("a number").parse().expect("a number")
+}
+
+#[tokio::test]
+async fn ten_thousand_deliveries_to_slow_receivers_take_no_memory() {
+    let slow = Receiver::start(&[]).await;
+    let gate = slow.hold();
+    let cell = Cell::create().await;
+    for name in 0..5 {
+        telling::channel(&cell, &format!("slow-{name}"), webhook(&slow.url), None).await;
+    }
+    // 300 MB of messages.
+    rows!(
+        cell,
+        "WITH a AS (INSERT INTO alert (id, tenant_id, job_id, opened_at, kind, cause) \
+                    SELECT gen_random_uuid(), '00000000-0000-4000-8000-000000000001', gen_random_uuid(), esc_now(), \
+                           'NO_SUCCESS', 'WAITING' FROM generate_series(1, 2000) RETURNING id) \
+         INSERT INTO alert_delivery (id, alert_id, channel_id, created_at, next_try_at, event, body) \
+         SELECT gen_random_uuid(), a.id, c.id, esc_now(), esc_now(), 'OPENED', repeat('x', 30000) \
+         FROM a, alert_channel c"
+    );
+    let before = resident_kb();
+    let delivering = cell.deliver(Patience { timeout: Time::from_secs(60), ..IMPATIENT });
+    slow.wait_for(8).await;
+    // Looks on while it could take more, then lets some through: as many follow as have ended.
+    gate.add_permits(400);
+    slow.wait_for(408).await;
+    let taken = cell.number("SELECT count(*) FROM alert_delivery WHERE tries > 0").await;
+    let grown = resident_kb().saturating_sub(before);
+    delivering.kill();
+    assert!(taken <= 408, "{taken} were taken, though only 8 may be in hand");
+    // What the receiver keeps of 408 is 12 MB.
+    assert!(grown < 60_000, "{grown} kB for messages of 300 MB");
+}
+
+#[tokio::test]
+async fn a_channel_is_tested_once_by_the_way_that_alerts_take() {
+    let receiver = Receiver::start(&[204, 503]).await;
+    let cell = Cell::create().await;
+    clock::shift(&cell.store, 0).await.expect("shifted");
+    let channel = telling::channel(&cell, "oncall", webhook(&receiver.url), None).await;
+    let delivering = cell.deliver(IMPATIENT);
+    let test = async || {
+        let mut client = cell.store.client("test").await.expect("connected");
+        let tx = client.begin("test").await.expect("begun");
+        let id: Uuid = channel_test::insert(&tx, channel).await.expect("stored");
+        tx.commit().await.expect("committed");
+        let ended = async || channel_test::find(&cell.store, id).await.expect("read");
+        wait_for(LIMIT, "the test's end", ended).await
+    };
+    assert_eq!(test().await, Ended { received: true, status: Some(204), error: None });
+    let error = Some("answered 503".to_owned());
+    assert_eq!(test().await, Ended { received: false, status: Some(503), error });
+    delivering.stop().await;
+    let received = receiver.received();
+    assert_eq!((received.len(), received[0].event().as_str()), (2, "channel.test"));
+    assert_eq!(received[0].json()["data"]["subject"]["name"], "channel/oncall");
+    assert_eq!(cell.number("SELECT count(*) FROM alert_delivery").await, 0);
+}
