@@ -1,11 +1,12 @@
 //! The REST side as OpenAPI 3.1, written from the same descriptors and rules that the gateway serves.
 //!
-//! Invariant: the document describes what [`crate::transcode`] does, because both read the same rules; the
-//! contract's comments are its descriptions. Deliberately not here: anything said of one particular method.
+//! Invariant: the document describes what [`crate::transcode`] does and where [`crate::events`] are served, because all
+//! read the same rules; the contract's comments are its descriptions. Deliberately not here: anything said of one
+//! particular method. That a call may be repeated with a key is read from its comment.
 
 mod schema;
 
-use crate::transcode::{Body, GatewayError, Rule, rules};
+use crate::transcode::{Body, GatewayError, Rule, rules, streams};
 use prost_reflect::{FieldDescriptor, Kind, MessageDescriptor};
 use schema::Schemas;
 use serde_json::{Map, Value, json};
@@ -17,6 +18,7 @@ use serde_json::{Map, Value, json};
 pub fn document(body_bytes_max: usize) -> Result<Value, GatewayError> {
     let mut schemas = Schemas::default();
     let mut rules = rules(crate::descriptors())?;
+    rules.extend(streams(crate::descriptors())?);
     rules.sort_by(|a, b| a.pattern.cmp(&b.pattern));
     let mut paths = Map::new();
     for rule in &rules {
@@ -55,14 +57,17 @@ fn operation(rule: &Rule, schemas: &mut Schemas) -> Value {
         "description": comment.clone(),
         "summary": first_sentence(&comment),
         "responses": {
-            "200": {"description": "Done.", "content": {"application/json": {"schema": schemas.message(&rpc.output())}}},
+            "200": success(rule, schemas),
             "default": {
                 "description": "What went wrong, with every wrong field.",
                 "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}},
             },
         },
     });
-    let parameters = parameters(rule, schemas);
+    let mut parameters = parameters(rule, schemas);
+    if comment.contains("`Idempotency-Key`") {
+        parameters.push(idempotency_key());
+    }
     if !parameters.is_empty() {
         operation["parameters"] = parameters.into();
     }
@@ -76,6 +81,28 @@ fn operation(rule: &Rule, schemas: &mut Schemas) -> Value {
             json!({"required": true, "content": {"application/json": {"schema": body}}});
     }
     operation
+}
+
+fn success(rule: &Rule, schemas: &mut Schemas) -> Value {
+    let (what, kind) = if rule.rpc.is_server_streaming() {
+        let what = "Server-sent events: the data of each is a message like this; one named `error`, with a `detail`, says \
+                    why no more come.";
+        (what, "text/event-stream")
+    } else {
+        ("Done.", "application/json")
+    };
+    json!({"description": what, "content": {kind: {"schema": schemas.message(&rule.rpc.output())}}})
+}
+
+fn idempotency_key() -> Value {
+    json!({
+        "in": "header",
+        "name": "Idempotency-Key",
+        "required": false,
+        "description": "Of the caller's choice: the same call with the same key, within 24 h, is made once and has the \
+                        same answer; another call with it is refused.",
+        "schema": {"type": "string", "minLength": 1, "maxLength": 255},
+    })
 }
 
 /// The variables of the path, then what may follow as `?name=value`.

@@ -31,8 +31,8 @@ pub fn router(routes: Routes, body_bytes_max: usize) -> Result<Router, GatewayEr
     Ok(Gateway::new(routes, body_bytes_max)?
         .router()
         .route("/openapi.json", describe)
-        .route("/v1/jobs/{job}/runs/{scheduled_for}/output", output)
-        .route("/v1/runs:watch", watch))
+        .route(rpc::events::OUTPUT.path, output)
+        .route(rpc::events::RUNS.path, watch))
 }
 
 /// What a caller may ask beside the path.

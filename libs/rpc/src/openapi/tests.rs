@@ -40,8 +40,10 @@ fn every_method_with_a_rule_is_an_operation() {
         })
         .collect();
     let rules = rules(crate::descriptors()).expect("every rule can be served");
+    let streams = streams(crate::descriptors()).expect("every stream is there");
     let expected: BTreeSet<String> = rules
         .iter()
+        .chain(&streams)
         .map(|rule| format!("{} {} {}", rule.method.as_str().to_lowercase(), rule.pattern, rule.rpc.name()))
         .collect();
     assert_eq!(operations, expected);
@@ -151,6 +153,39 @@ fn messages_look_as_the_gateway_writes_them() {
 }
 
 #[test]
+fn streams_are_events_with_their_parameters() {
+    let document = written();
+    let output = &document["paths"]["/v1/jobs/{job}/runs/{scheduled_for}/output"]["get"];
+    assert_eq!(
+        output["responses"]["200"]["content"],
+        json!({"text/event-stream": {"schema": {"$ref": "#/components/schemas/WatchOutputResponse"}}})
+    );
+    let names = |operation: &Value| -> Vec<String> {
+        let parameters = operation["parameters"].as_array().cloned().unwrap_or_default();
+        parameters.iter().filter_map(|parameter| parameter["name"].as_str().map(str::to_owned)).collect()
+    };
+    assert_eq!(names(output), ["job", "scheduled_for", "once"]);
+    assert_eq!(names(&document["paths"]["/v1/runs:watch"]["get"]), ["job", "states", "resumeToken"]);
+}
+
+#[test]
+fn calls_that_may_be_repeated_have_the_header_for_it() {
+    let document = written();
+    let has_key = |operation: &Value| {
+        let parameters = operation["parameters"].as_array().cloned().unwrap_or_default();
+        parameters
+            .iter()
+            .any(|parameter| parameter["in"] == "header" && parameter["name"] == "Idempotency-Key")
+    };
+    let with_key: Vec<&str> = operations(&document)
+        .into_iter()
+        .filter(|(_, _, operation)| has_key(operation))
+        .filter_map(|(_, _, operation)| operation["operationId"].as_str())
+        .collect();
+    assert_eq!(with_key, ["RerunRun", "BackfillJob", "TriggerJob"]);
+}
+
+#[test]
 fn parameters_are_what_neither_path_nor_body_gives() {
     let document = written();
     let names = |path: &str, method: &str| -> Vec<String> {
@@ -158,7 +193,10 @@ fn parameters_are_what_neither_path_nor_body_gives() {
             document["paths"][path][method]["parameters"].as_array().cloned().unwrap_or_default();
         parameters.iter().filter_map(|parameter| parameter["name"].as_str().map(str::to_owned)).collect()
     };
-    assert_eq!(names("/v1/jobs/{job}/runs", "get"), ["job", "pageSize", "pageToken", "states"]);
+    assert_eq!(
+        names("/v1/jobs/{job}/runs", "get"),
+        ["job", "pageSize", "pageToken", "states", "from", "to", "origins"]
+    );
     assert_eq!(names("/v1/jobs", "post"), [""; 0]);
     assert_eq!(names("/v1/jobs/{name}", "put"), ["name"]);
     assert_eq!(

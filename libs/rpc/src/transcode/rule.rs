@@ -1,10 +1,12 @@
 //! The `google.api.http` rules of the contract, and which of them a path matches.
 
+use crate::events::{self, Events};
 use http::Method;
 use percent_encoding::percent_decode_str;
 use prost_reflect::{
     DescriptorPool, DynamicMessage, FieldDescriptor, MessageDescriptor, MethodDescriptor, Value,
 };
+use std::collections::HashMap;
 
 /// A rule that can't be served.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -76,6 +78,22 @@ pub(crate) fn rules(pool: &DescriptorPool) -> Result<Vec<Rule>, GatewayError> {
     Ok(rules)
 }
 
+/// Where the methods that stream are served, as rules that the gateway itself does not serve.
+pub(crate) fn streams(pool: &DescriptorPool) -> Result<Vec<Rule>, GatewayError> {
+    let all: HashMap<String, MethodDescriptor> = pool
+        .services()
+        .flat_map(|service| service.methods().collect::<Vec<_>>())
+        .map(|rpc| (rpc.full_name().to_owned(), rpc))
+        .collect();
+    let unknown =
+        |rpc: &str| GatewayError { rpc: rpc.to_owned(), problem: "there is no such method".to_owned() };
+    let rule = |events: &Events| {
+        let rpc = all.get(events.rpc).ok_or_else(|| unknown(events.rpc))?;
+        Rule::new(rpc, Method::GET, events.path.to_owned(), "")
+    };
+    events::ALL.iter().map(rule).collect()
+}
+
 impl Rule {
     fn read(rpc: &MethodDescriptor, rule: &DynamicMessage) -> Result<Self, GatewayError> {
         let wrong =
@@ -92,7 +110,17 @@ impl Rule {
         ];
         let named = methods.into_iter().find(|(name, _)| rule.has_field_by_name(name));
         let (name, method) = named.ok_or_else(|| wrong("use get, put, post, delete or patch"))?;
-        let pattern = text(rule, name);
+        Self::new(rpc, method, text(rule, name), &text(rule, "body"))
+    }
+
+    fn new(
+        rpc: &MethodDescriptor,
+        method: Method,
+        pattern: String,
+        body: &str,
+    ) -> Result<Self, GatewayError> {
+        let wrong =
+            |problem: &str| GatewayError { rpc: rpc.full_name().to_owned(), problem: problem.to_owned() };
         let (path, verb) = match pattern.rsplit_once(':') {
             Some((path, verb)) if !verb.contains(['/', '}']) => (path, Some(verb.to_owned())),
             _ => (pattern.as_str(), None),
@@ -100,7 +128,7 @@ impl Rule {
         let rest = path.strip_prefix('/').ok_or_else(|| wrong("the path has no leading slash"))?;
         let segments: Option<Vec<Segment>> = rest.split('/').map(segment).collect();
         let segments = segments.ok_or_else(|| wrong("a variable is a whole segment, without a pattern"))?;
-        let body = match text(rule, "body").as_str() {
+        let body = match body {
             "" => Body::None,
             "*" => Body::Whole,
             name => {
