@@ -8,7 +8,7 @@ use crate::{StoreError, Transaction, sql};
 use chrono::{DateTime, Utc};
 use model::ids::TenantId;
 use model::system_health::{Open, Trouble};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use uuid::Uuid;
 
@@ -39,24 +39,41 @@ pub async fn tenants(
     Ok(rows.iter().map(|row| (TenantId(row.get("id")), row.get("name"))).collect())
 }
 
-/// Opens the alerts that stand for so many jobs of a tenant, or adds to the open ones; the identity of each.
+/// Whether any group is open.
+///
+/// # Errors
+/// [`StoreError::Database`].
+pub async fn any(tx: &Transaction<'_>) -> Result<bool, StoreError> {
+    tx.query(sql!("alert_group/any.sql"), &[]).await.map(|rows| !rows.is_empty())
+}
+
+/// Opens the alerts that stand for the jobs of a tenant which one trouble explains, unless they are open; the identity of
+/// each.
 ///
 /// # Errors
 /// [`StoreError::Database`].
 pub async fn raise(
     tx: &Transaction<'_>,
-    groups: &BTreeMap<(TenantId, Trouble), i64>,
+    groups: &BTreeSet<(TenantId, Trouble)>,
 ) -> Result<BTreeMap<(TenantId, Trouble), Uuid>, StoreError> {
     let ids: Vec<_> = groups.iter().map(|_| Uuid::new_v4()).collect();
-    let tenants: Vec<_> = groups.keys().map(|(tenant, _)| tenant.0).collect();
-    let kinds: Vec<_> = groups.keys().map(|(_, kind)| kind.as_str()).collect();
-    let counts: Vec<_> = groups.values().copied().collect();
-    let rows = tx.query(sql!("alert_group/raise.sql"), &[&ids, &tenants, &kinds, &counts]).await?;
+    let tenants: Vec<_> = groups.iter().map(|(tenant, _)| tenant.0).collect();
+    let kinds: Vec<_> = groups.iter().map(|(_, kind)| kind.as_str()).collect();
+    let rows = tx.query(sql!("alert_group/raise.sql"), &[&ids, &tenants, &kinds]).await?;
     let read = |row: &tokio_postgres::Row| {
         let kind = row.get::<_, &str>("kind").parse().ok()?;
         Some(((TenantId(row.get("tenant_id")), kind), row.get("id")))
     };
     Ok(rows.iter().filter_map(read).collect())
+}
+
+/// Notes that so many jobs more belong to each group.
+///
+/// # Errors
+/// [`StoreError::Database`].
+pub async fn grow(tx: &Transaction<'_>, sizes: &BTreeMap<Uuid, i64>) -> Result<(), StoreError> {
+    let (alerts, counts): (Vec<Uuid>, Vec<i64>) = sizes.iter().map(|(alert, count)| (*alert, *count)).unzip();
+    tx.execute(sql!("alert_group/grow.sql"), &[&alerts, &counts]).await.map(drop)
 }
 
 /// More jobs of a group for one channel.
@@ -95,6 +112,8 @@ pub struct Due {
     pub kind: Trouble,
     /// Since when.
     pub opened_at: DateTime<Utc>,
+    /// When it was looked.
+    pub at: DateTime<Utc>,
 }
 
 /// Locks up to `limit` channels that are to be told of a group that has been gathering for `wait`; not those that know of
@@ -116,6 +135,7 @@ pub async fn due(tx: &Transaction<'_>, wait: Duration, limit: i64) -> Result<Vec
             tenant: TenantId(row.get("tenant_id")),
             kind: row.get::<_, &str>("kind").parse().ok()?,
             opened_at: row.get("opened_at"),
+            at: row.get("at"),
         })
     };
     Ok(rows.iter().filter_map(due).collect())

@@ -3,7 +3,7 @@
 //! Invariant: each look costs the same however many jobs there are and however many runs wait. What is wrong with what is
 //! seen is decided by [`model::system_health`].
 
-use crate::{Store, StoreError, sql};
+use crate::{Store, StoreError, Transaction, sql};
 use chrono::{DateTime, NaiveDate, Utc};
 use model::ids::TenantId;
 use model::system_health::{
@@ -103,6 +103,34 @@ pub async fn deadlines(store: &Store) -> Result<(i64, Vec<String>), StoreError> 
     let rows = ask(store, "count deadlines", sql!("system/deadlines.sql"), &[]).await?;
     let row = only(&rows, "system/deadlines.sql")?;
     Ok((row.get("jobs"), row.get("examples")))
+}
+
+/// Jobs with a deadline within the next hour.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Soon {
+    /// Whose they are; none: everybody's.
+    pub tenant: Option<TenantId>,
+    /// The channel that they name, if any.
+    pub channel: Option<String>,
+    /// How many.
+    pub jobs: i64,
+    /// Five of them.
+    pub examples: Vec<String>,
+}
+
+/// Who waits for jobs that have a deadline within the next hour; first all of these together.
+///
+/// # Errors
+/// [`StoreError::Database`].
+pub async fn soon(tx: &Transaction<'_>) -> Result<Vec<Soon>, StoreError> {
+    let rows = tx.query(sql!("system/soon.sql"), &[]).await?;
+    let soon = rows.iter().map(|row| Soon {
+        tenant: tenant(row),
+        channel: row.get("channel"),
+        jobs: row.get("jobs"),
+        examples: row.get("examples"),
+    });
+    Ok(soon.collect())
 }
 
 fn expiring_token(row: &Row) -> ExpiringToken {

@@ -7,6 +7,7 @@
 use crate::check::{self, Limits, Summary};
 use crate::dates::Dates;
 use crate::metrics::Metrics;
+use crate::system::{self, Heartbeat, Watch, group};
 use election::{Candidate, Leadership, Role};
 use model::clock_guard::{Guard, Verdict};
 use model::ids::HolderId;
@@ -16,15 +17,12 @@ use service::runtime::chain;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use store::fence::{self, Raised, Term};
-use store::{Store, StoreError, alert, clock};
+use store::{Store, StoreError, clock};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 /// How long a failed step of leading waits before it is tried again.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
-
-/// A ticker that finished no cycle for so long is reported.
-const TICKER_SILENT_LIMIT: Duration = Duration::from_secs(15);
 
 /// What leading works with.
 pub struct Lead {
@@ -40,6 +38,10 @@ pub struct Lead {
     pub every: Duration,
     /// How far the clocks may differ from one look to the next.
     pub clock_jump_guard: Option<Duration>,
+    /// How the system itself is watched.
+    pub system: system::Settings,
+    /// Tells somebody outside that checks run.
+    pub heartbeat: Option<Heartbeat>,
     /// Tells the delivery loop that something was put into the outbox.
     pub poke: Arc<Notify>,
     /// Where it counts.
@@ -59,13 +61,22 @@ enum End {
     Refused { stored: i64 },
 }
 
+/// One leadership while it lasts.
+struct Reign {
+    term: Term,
+    dates: Dates,
+    guard: Guard,
+    /// None until the database has said what is open.
+    watch: Option<Watch>,
+}
+
 impl Lead {
     /// Campaigns and leads, again and again, until `shutdown`.
     ///
     /// # Errors
     /// When etcd will never let us campaign.
     pub async fn run(
-        self,
+        mut self,
         mut refusal: Refusal,
         beat: Beat,
         shutdown: CancellationToken,
@@ -151,7 +162,7 @@ impl Lead {
     }
 
     async fn lead(
-        &self,
+        &mut self,
         term: Term,
         leadership: &Leadership,
         refusal: &mut Refusal,
@@ -164,19 +175,13 @@ impl Lead {
         refusal.over();
         self.metrics.leads(true);
         tracing::info!(term = term.revision, "Leading");
-        let mut ticker_was_silent = false;
-        let mut dates = Dates::default();
-        let mut guard = Guard::new(self.clock_jump_guard);
+        let mut reign =
+            Reign { term, dates: Dates::default(), guard: Guard::new(self.clock_jump_guard), watch: None };
         let leads = || leadership.valid_for().is_some();
         loop {
             beat.beat();
             let began = Instant::now();
-            let checked = match self.is_steady(term, &mut guard).await {
-                Ok(true) => check::run_once(&self.store, term, self.limits, &mut dates, leads).await,
-                Ok(false) => Ok(Summary::default()),
-                Err(error) => Err(error),
-            };
-            match checked {
+            match self.check(&mut reign, leads).await {
                 Ok(summary) => {
                     self.metrics.cycle(began.elapsed(), summary);
                     if summary.deliveries > 0 {
@@ -203,7 +208,6 @@ impl Lead {
                     );
                 }
             }
-            self.watch_ticker(&mut ticker_was_silent).await;
             tokio::select! {
                 biased;
                 () = shutdown.cancelled() => return End::Shutdown,
@@ -211,6 +215,37 @@ impl Lead {
                 () = tokio::time::sleep(self.every.saturating_sub(began.elapsed())) => {}
             }
         }
+    }
+
+    /// One cycle: looks at the system, then judges, so that a cause is known before what it explains; then tells of groups.
+    /// What keeps the system from being looked at keeps no job from being judged.
+    async fn check(&mut self, reign: &mut Reign, leads: impl Fn() -> bool) -> Result<Summary, StoreError> {
+        let term = reign.term;
+        let is_steady = self.is_steady(term, &mut reign.guard).await?;
+        let looked = self.look_at_system(reign, !is_steady).await;
+        let mut summary = Summary::default();
+        if is_steady {
+            summary += check::run_once(&self.store, term, self.limits, &mut reign.dates, leads).await?;
+            summary.deliveries += group::run_once(&self.store, term, &self.system).await?;
+        }
+        summary.deliveries += looked?;
+        if let Some(heartbeat) = self.heartbeat.as_mut().filter(|_| is_steady) {
+            heartbeat.checked();
+        }
+        Ok(summary)
+    }
+
+    /// Looks at the system; how many deliveries that makes.
+    async fn look_at_system(&self, reign: &mut Reign, jumped: bool) -> Result<usize, StoreError> {
+        let watch = match &mut reign.watch {
+            Some(watch) => watch,
+            none => none.insert(Watch::begin(&self.store, &self.system).await?),
+        };
+        let looked = watch.run_once(reign.term, jumped).await?;
+        if let Some(silent) = looked.ticker_silent {
+            self.metrics.ticker_silent(silent);
+        }
+        Ok(looked.deliveries)
     }
 
     /// Whether occurrences may be judged by the clock as it is.
@@ -270,24 +305,6 @@ impl Lead {
                 () = tokio::time::sleep(AGAIN_AFTER) => {}
             }
         }
-    }
-
-    /// Reports, once, that no ticker works, and that one does again.
-    async fn watch_ticker(&self, was_silent: &mut bool) {
-        let Ok(Some(silent)) = alert::ticker_silence(&self.store).await else { return };
-        self.metrics.ticker_silent(silent);
-        let is_silent = silent > TICKER_SILENT_LIMIT;
-        match (is_silent, *was_silent) {
-            (true, false) => {
-                tracing::error!(
-                    silent_ms = silent.as_millis() as u64,
-                    "No ticker has finished a cycle for a while"
-                );
-            }
-            (false, true) => tracing::info!("A ticker finishes cycles again"),
-            _ => {}
-        }
-        *was_silent = is_silent;
     }
 }
 

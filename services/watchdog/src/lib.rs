@@ -1,8 +1,9 @@
 //! The watchdog: notices, by itself, what should have succeeded and did not, and tells the people on call.
 //!
-//! One of the watchdogs leads and checks ([`lead`], [`check`]); all of them deliver ([`deliver`]). What should have
+//! One of the watchdogs leads and checks (`lead`, [`check`]); all of them deliver ([`deliver`]). What should have
 //! happened is worked out from the definitions ([`walk`]), never from what the ticker wrote, so that a ticker which
-//! stands still is noticed like any other failure. It starts, repairs and cancels nothing.
+//! stands still is noticed like any other failure; and the system itself is watched (`system`). It starts, repairs and
+//! cancels nothing.
 
 pub mod channel;
 pub mod check;
@@ -13,6 +14,7 @@ mod lead;
 pub mod message;
 mod metrics;
 pub mod route;
+mod system;
 pub mod walk;
 
 pub use config::WatchdogConfig;
@@ -30,6 +32,7 @@ use service::runtime::{Context, RuntimeError};
 use std::sync::Arc;
 use std::time::Duration;
 use store::{Store, StoreError, clock};
+use system::{Heartbeat, Stand};
 use tokio::sync::Notify;
 
 /// How long PostgreSQL and etcd may take to be there at the start.
@@ -82,10 +85,27 @@ pub async fn run(context: Context<WatchdogConfig>) -> Result<(), WatchdogError> 
     let (metrics, poke) = (Metrics::new(), Arc::new(Notify::new()));
     let deliverer = Deliverer {
         store: store.clone(),
-        egress,
+        egress: egress.clone(),
         patience: Patience::of(settings),
         in_flight_max: settings.deliveries_max as usize,
         per_channel_max: settings.deliveries_per_channel_max as usize,
+        poke: poke.clone(),
+        metrics: metrics.clone(),
+    };
+    let system = system::Settings::of(settings);
+    let heartbeat = Heartbeat::new(
+        egress.clone(),
+        &settings.heartbeat_url,
+        Duration::from_millis(settings.heartbeat_every_ms),
+        metrics.clone(),
+    );
+    let stand = Stand {
+        store: store.clone(),
+        etcd: etcd.clone(),
+        egress,
+        delivery_timeout: Duration::from_millis(settings.delivery_timeout_ms),
+        cell: context.common.cell.to_string(),
+        settings: system.clone(),
         poke: poke.clone(),
         metrics: metrics.clone(),
     };
@@ -99,6 +119,8 @@ pub async fn run(context: Context<WatchdogConfig>) -> Result<(), WatchdogError> 
         },
         every: Duration::from_millis(settings.check_every_ms),
         clock_jump_guard: settings.clock_jump_guard(),
+        system,
+        heartbeat,
         poke,
         metrics,
     };
@@ -106,12 +128,16 @@ pub async fn run(context: Context<WatchdogConfig>) -> Result<(), WatchdogError> 
     let health = &context.health;
     let delivering =
         tokio::spawn(deliverer.run(health.watch("deliver", STUCK_LIMIT), database, shutdown.clone()));
+    let standing = tokio::spawn(stand.run(health.watch("stand", STUCK_LIMIT), shutdown.clone()));
     let led = lead.run(refusal, health.watch("check", STUCK_LIMIT), shutdown.clone()).await;
     health.drain();
-    // When etcd refused us the delivery loop still runs: it ends with us.
+    // When etcd refused us the other loops still run: they end with us.
     shutdown.cancel();
     if delivering.await.is_err() {
         tracing::error!("The delivery loop panicked");
+    }
+    if standing.await.is_err() {
+        tracing::error!("The look at PostgreSQL and etcd panicked");
     }
     store.close();
     led.map_err(WatchdogError::Election)

@@ -19,6 +19,8 @@ pub struct Metrics {
     deliveries: Counter<u64>,
     leading: Gauge<u64>,
     ticker_silent: Gauge<f64>,
+    reachable: Gauge<u64>,
+    heartbeats: Counter<u64>,
 }
 
 impl Metrics {
@@ -49,6 +51,11 @@ impl Metrics {
                 .with_unit("s")
                 .with_description("Since the last cycle that a ticker finished")
                 .build(),
+            reachable: meter
+                .u64_gauge("watchdog.reachable")
+                .with_description("1 while it answers, of PostgreSQL and etcd")
+                .build(),
+            heartbeats: counter("watchdog.heartbeats", "Calls of the heartbeat's address, by outcome"),
         }
     }
 
@@ -76,6 +83,18 @@ impl Metrics {
     /// How long no ticker has finished a cycle.
     pub fn ticker_silent(&self, silent: Duration) {
         self.ticker_silent.record(silent.as_secs_f64(), &[]);
+    }
+
+    /// Whether PostgreSQL and etcd have answered.
+    pub fn reaches(&self, database: bool, etcd: bool) {
+        self.reachable.record(database.into(), &[KeyValue::new("of", "postgresql")]);
+        self.reachable.record(etcd.into(), &[KeyValue::new("of", "etcd")]);
+    }
+
+    /// The heartbeat's address was called, and answered or not.
+    pub fn heartbeat(&self, answered: bool) {
+        let outcome = if answered { "answered" } else { "failed" };
+        self.heartbeats.add(1, &[KeyValue::new("outcome", outcome)]);
     }
 
     /// A try to deliver ended.

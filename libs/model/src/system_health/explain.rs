@@ -15,6 +15,11 @@ impl FromIterator<Subject> for Open {
 }
 
 impl Open {
+    /// Whether nothing is wrong.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Whether the whole system has this trouble.
     fn has(&self, kind: Trouble) -> bool {
         self.has_of(kind, "")

@@ -1,10 +1,12 @@
 //! Complaints: what is new of an alert's kind is recorded, raised, and told to those who are not told of it already.
 //!
 //! Invariant: an occurrence is recorded once for each kind. One that another open alert of its job has told of is not
-//! told again: its alert is opened, for the history, and told with the first thing that is news. Failures in a row are
+//! told again: its alert is opened, for the history, and told with the first thing that is news; nor is one that a trouble
+//! of the system explains, which is told with all others that it explains ([`crate::system::group`]). Failures in a row are
 //! always news.
 
 use super::{Summary, tell};
+use crate::system::group::{self, Explained, Member, Missing};
 use model::alert::Kind;
 use model::alert::life::{Event, Life, Telling};
 use model::alert::on::On;
@@ -67,18 +69,23 @@ pub async fn complain(
 ) -> Result<Summary, StoreError> {
     let verdicts: Vec<_> = misses.iter().map(|miss| miss.verdict).collect();
     let new = verdict::insert(tx, kind, &verdicts).await?;
-    let grouped = group(misses, &new);
+    let grouped = by_job(misses, &new);
     if grouped.is_empty() {
         return Ok(Summary::default());
     }
     let jobs: Vec<_> = grouped.keys().copied().collect();
     let open = alert::lock_open(tx, &jobs).await?;
     let told = told_elsewhere(tx, kind, &grouped, &open).await?;
+    let by_system = group::find(tx, kind, &missing(&grouped, owners)).await?;
     let complaints: Vec<_> = grouped
         .iter()
-        .filter_map(|(job, misses)| complaint(kind, owners.get(job)?, misses, explained(misses, &told)))
+        .filter_map(|(job, misses)| {
+            let explained_by = explained(misses, &told).or(by_system.by(*job));
+            complaint(kind, owners.get(job)?, misses, explained_by)
+        })
         .collect();
     let raised = alert::raise(tx, kind, &complaints).await?;
+    gather(tx, &raised, &complaints, owners, &by_system).await?;
     let by_job: BTreeMap<_, _> = raised.iter().map(|raised| (raised.job_id, *raised)).collect();
     let openings: Vec<_> = complaints
         .iter()
@@ -97,8 +104,56 @@ pub async fn complain(
     Ok(Summary { missed: new.len(), opened, deliveries: deliveries.len(), ..Summary::default() })
 }
 
+/// What is missing, as far as a trouble of the system may explain it.
+fn missing<'a>(
+    grouped: &BTreeMap<JobId, Vec<&Miss>>,
+    owners: &BTreeMap<JobId, Owner<'a>>,
+) -> Vec<Missing<'a>> {
+    let missing = grouped.iter().filter_map(|(job, misses)| {
+        let (owner, last) = (owners.get(job)?, misses.last()?);
+        let queue = owner.definition.map_or("", |definition| definition.queue.as_str());
+        Some(Missing { job: *job, tenant: owner.tenant_id, queue, cause: last.verdict.cause })
+    });
+    missing.collect()
+}
+
+/// Adds the alerts that were opened, and that a trouble of the system explains, to what is told of that as one.
+async fn gather(
+    tx: &Transaction<'_>,
+    raised: &[Raised],
+    complaints: &[Complaint],
+    owners: &BTreeMap<JobId, Owner<'_>>,
+    by_system: &Explained,
+) -> Result<(), StoreError> {
+    let opened: BTreeSet<_> = raised.iter().filter(|raised| raised.opened).map(|raised| raised.id).collect();
+    let explained: Vec<_> = complaints
+        .iter()
+        .filter(|complaint| opened.contains(&complaint.id))
+        .filter_map(|complaint| {
+            let group = by_system.by(complaint.job_id).filter(|by| complaint.explained_by == Some(*by))?;
+            Some((group, complaint, owners.get(&complaint.job_id)?))
+        })
+        .collect();
+    let named = |owner: &Owner<'_>| owner.alert().map(|alert| alert.channels.clone()).unwrap_or_default();
+    let names: Vec<_> = explained.iter().map(|(_, _, owner)| (owner.tenant_id, named(owner))).collect();
+    let asked = names.iter().flat_map(|(tenant, names)| names.iter().map(|name| (*tenant, name.as_str())));
+    let channels = tell::find(tx, asked).await?;
+    let told: Vec<_> = names.iter().map(|(tenant, names)| tell::told(&channels, *tenant, names)).collect();
+    let members: Vec<_> = explained
+        .iter()
+        .zip(&told)
+        .map(|((group, complaint, owner), channels)| Member {
+            group: *group,
+            name: owner.name,
+            occurrence: complaint.last,
+            channels,
+        })
+        .collect();
+    group::add(tx, &members).await
+}
+
 /// The new misses of each job, in time order.
-fn group<'a>(misses: &'a [Miss], new: &BTreeSet<RunKey>) -> BTreeMap<JobId, Vec<&'a Miss>> {
+fn by_job<'a>(misses: &'a [Miss], new: &BTreeSet<RunKey>) -> BTreeMap<JobId, Vec<&'a Miss>> {
     let mut grouped: BTreeMap<JobId, Vec<&Miss>> = BTreeMap::new();
     for miss in misses.iter().filter(|miss| new.contains(&miss.verdict.key)) {
         grouped.entry(miss.verdict.key.job_id).or_default().push(miss);

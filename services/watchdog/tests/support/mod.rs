@@ -62,6 +62,7 @@ impl Cell {
         let (from, through) = (noon(0).date_naive().pred_opt().unwrap(), noon(86_400).date_naive());
         rows!(cell, "SELECT esc_make_partitions($1, $2)", from, through);
         cell.clock_to(0).await;
+        rows!(cell, "UPDATE outcome_watch SET through = $1", noon(0));
         cell
     }
 
@@ -210,6 +211,21 @@ impl Cell {
         );
     }
 
+    /// As [`Self::run`], with the record of its end.
+    pub async fn end(&self, job: JobId, second: i64, state: &str, reason: &str, finished: i64) {
+        self.run(job, second, state, Some(reason), Some(finished)).await;
+        rows!(
+            self,
+            "INSERT INTO run_outcome (job_id, tenant_id, scheduled_for, at, attempt, state, reason, final) \
+             VALUES ($1, '00000000-0000-4000-8000-000000000001', $2, $3, 1, $4::text::run_state, $5::text::run_reason, true)",
+            job.0,
+            noon(second),
+            noon(finished),
+            state,
+            reason,
+        );
+    }
+
     /// A success.
     pub async fn success(&self, job: JobId, second: i64, finished: i64) {
         self.run(job, second, "SUCCEEDED", None, Some(finished)).await;
@@ -340,4 +356,9 @@ async fn first_after(
     }
     let owner = Owner { tenant: TenantId::DEFAULT, job, created_at };
     Schedule::of_job(definition, owner, &dates).expect("a sound schedule").next(after)
+}
+
+/// A leadership of tickers that nobody has.
+pub fn no_ticker() -> Term {
+    Term { role: Role::Ticker, revision: i64::MAX, holder: HolderId(Uuid::nil()) }
 }
