@@ -44,6 +44,48 @@ async fn retry(floor: &Floor, assignment: &Assignment, after: Duration) -> usize
     retried.len()
 }
 
+/// Two dispatchers end the same runs, which they name in opposite orders: each locks them in the one order of all.
+#[tokio::test]
+async fn ends_of_the_same_runs_in_any_order_do_not_deadlock() {
+    let floor = Floor::create().await;
+    let (worker, other) = (floor.worker().await, floor.cell.connect().await);
+    for _ in 0..2 {
+        floor.due(floor.job().await, 1, true).await;
+    }
+    let taken = floor.claim(worker, 2).await.assignments;
+    let mut ends: Vec<End> = taken.iter().map(|taken| succeeded(taken.lease.key, attempt(taken))).collect();
+    ends.sort_by_key(|end| end.key);
+    let backwards: Vec<End> = ends.iter().rev().cloned().collect();
+    let finish = async |ends: &[End]| {
+        let keys: Vec<RunKey> = ends.iter().map(|end| end.key).collect();
+        let mut client = floor.cell.store.client("end").await?;
+        let tx = client.begin("end").await?;
+        run_lease::lock(&tx, &keys, Duration::from_secs(1)).await?;
+        let ended = run_end::end(&tx, ends).await?.len();
+        tx.commit().await?;
+        Ok::<_, StoreError>(ended)
+    };
+    // Somebody has the last one until both have come to wait: whoever took that first would be the first to have it.
+    other.batch_execute("BEGIN").await.expect("begun");
+    let last = ends[1].key.job_id.0;
+    other.query("SELECT FROM run_lease WHERE job_id = $1 FOR UPDATE", &[&last]).await.expect("locked");
+    let forwards = async {
+        floor.someone_waits().await;
+        finish(&ends).await
+    };
+    let release = async {
+        let waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
+        stack::wait::wait_for(Duration::from_secs(2), "two that wait", async || {
+            (floor.one::<i64>(waiting).await == 2).then_some(())
+        })
+        .await;
+        other.batch_execute("COMMIT").await.expect("released");
+    };
+    let (first, second, ()) = tokio::join!(finish(&backwards), forwards, release);
+    let ended = first.expect("no deadlock") + second.expect("no deadlock");
+    assert_eq!(ended, 2, "each once");
+}
+
 #[tokio::test]
 async fn a_completion_must_name_the_attempt_the_token_and_the_session() {
     let floor = Floor::create().await;

@@ -1,4 +1,5 @@
 //! Connections that are waited for, given up or gone: clear errors, and nobody waits for somebody else's statement.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod support;
 

@@ -50,9 +50,10 @@ async fn dispatchers_statements_use_their_indexes_on_full_tables() {
     let holders = vec![session; 3];
     let reason = "REPLACED";
     type Case<'a> = (&'a str, Vec<&'a (dyn ToSql + Sync)>, &'a [&'a str]);
-    let statements: [Case<'_>; 24] = [
+    let statements: [Case<'_>; 25] = [
         ("run_queue/next_due", vec![&queues, &tenants, &since, &grace], &["run_queue_due"]),
         ("run_queue/floor", vec![&queues, &since], &["run_queue_due"]),
+        ("run_queue/held", vec![], &["run_queue_"]),
         ("run_lease/draw_tokens", vec![&some_claim, &sessions], &["run_lease_session"]),
         (
             "run_lease/assignments",
@@ -64,7 +65,7 @@ async fn dispatchers_statements_use_their_indexes_on_full_tables() {
         ("run_lease/read", vec![&jobs, &instants, &grace], &["run_lease_pkey"]),
         (
             "run_lease/accept",
-            vec![&jobs, &instants, &numbers, &tokens, &holders, &limits],
+            vec![&jobs, &instants, &numbers, &tokens, &holders, &limits, &limits],
             &["run_lease_pkey"],
         ),
         (
