@@ -2,12 +2,14 @@
 
 mod access;
 mod alerting;
+mod channels;
 mod define;
 mod operate;
 
 use crate::client::Client;
 pub use access::{Limit, TenantAction, TenantLimits, TokenAction, TokenRole};
 pub use alerting::{AlertAction, AlertList, AlertSilence, Alerts, Level};
+pub use channels::{ChannelAction, ChannelCommon, ChannelDeliveries, ChannelTarget, Channels, Encryption};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 pub use define::{Apply, Create, Describe, Diff, Get, Order, Runs, Set};
 pub use operate::{Backfill, Cancel, Pause, Rerun, Resume, RunName, Trigger};
@@ -108,6 +110,8 @@ pub enum Command {
     Cancel(Cancel),
     /// Shows alerts, and looks after them.
     Alerts(Alerts),
+    /// Makes, lists, deletes and tests channels, and shows what was told to them.
+    Channels(Channels),
     /// Shows whether the clockwork turns: leader, lateness, dispatchers, workers, queue.
     Status,
     /// Makes, shows and revokes tokens.

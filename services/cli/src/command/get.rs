@@ -2,6 +2,7 @@
 
 use crate::arguments::{Get, Kind, Output};
 use crate::client::{Client, encode};
+use crate::command::channels;
 use crate::table;
 use serde_json::{Value, json};
 
@@ -21,13 +22,12 @@ pub async fn run(client: &Client, get: &Get, output: Output) -> anyhow::Result<(
             }
             vec![item]
         }
-        None if get.kind != Kind::Channels => client.list(&path, collection).await?,
-        None => client.get(&path).await?[collection].as_array().cloned().unwrap_or_default(),
+        None => client.list(&path, collection).await?,
     };
     match (output, get.kind) {
         (Output::Json, _) => table::print_json(&json!({ collection: items })),
         (Output::Table, Kind::Jobs) => print_jobs(&items),
-        (Output::Table, Kind::Channels) => print_channels(&items),
+        (Output::Table, Kind::Channels) => channels::print(&items),
         (Output::Table, Kind::Calendars) => print_calendars(&items),
     }
     Ok(())
@@ -56,11 +56,6 @@ fn print_jobs(jobs: &[Value]) {
         &["JOB", "SCHEDULE", "TIMEZONE", "NEXT (UTC)", "OVERLAP", "MISFIRE", "QUEUE", "STATE"],
         &rows,
     );
-}
-
-fn print_channels(channels: &[Value]) {
-    let row = |channel: &Value| vec![table::text(&channel["name"]), table::text(&channel["webhook"]["url"])];
-    table::print(&["CHANNEL", "WEBHOOK"], &channels.iter().map(row).collect::<Vec<_>>());
 }
 
 fn print_calendars(calendars: &[Value]) {

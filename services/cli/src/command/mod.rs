@@ -4,6 +4,7 @@ pub mod alerts;
 pub mod apply;
 pub mod backfill;
 pub mod bootstrap;
+pub mod channels;
 pub mod coming;
 pub mod create;
 pub mod delete;
