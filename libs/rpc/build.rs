@@ -3,12 +3,13 @@
 
 use std::path::PathBuf;
 
-const FILES: [&str; 12] = [
+const FILES: [&str; 13] = [
     "escapement/v1/alert.proto",
     "escapement/v1/apply.proto",
     "escapement/v1/audit.proto",
     "escapement/v1/calendar.proto",
     "escapement/v1/channel.proto",
+    "escapement/v1/check_in.proto",
     "escapement/v1/job.proto",
     "escapement/v1/run.proto",
     "escapement/v1/schedule.proto",

@@ -76,6 +76,11 @@ pub fn alert(action: &'static str, id: uuid::Uuid, reason: &str) -> Event {
     Event { action, object: format!("alert/{id}"), detail: json!({ "reason": reason }) }
 }
 
+/// A check-in was stored, changed, paused, resumed or deleted.
+pub fn check_in(action: &'static str, name: &str) -> Event {
+    Event { action, object: format!("check-in/{name}"), detail: json!({}) }
+}
+
 /// A channel was stored, changed or deleted.
 pub fn channel(action: &'static str, channel: &Channel) -> Event {
     let detail = json!({

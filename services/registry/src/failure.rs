@@ -70,6 +70,16 @@ pub enum Failure {
         /// What is stored.
         stored: i64,
     },
+    /// The check-in was changed since the caller read it.
+    #[error("check-in {name:?} has generation {stored}, not {expected}")]
+    CheckInChangedSince {
+        /// The check-in.
+        name: String,
+        /// What the caller read.
+        expected: i64,
+        /// What is stored.
+        stored: i64,
+    },
     /// The calendar is named by jobs.
     #[error("calendar {calendar:?} is named by jobs")]
     CalendarInUse {
@@ -144,6 +154,9 @@ impl From<Failure> for Status {
             }
             Failure::InUse { channel, job } => Self::failed_precondition(format!(
                 "job {job:?} names channel {channel:?}: remove it from the job's alert.channels first"
+            )),
+            Failure::CheckInChangedSince { name, expected, stored } => Self::aborted(format!(
+                "check-in {name:?} has generation {stored}, not {expected}: read it again and repeat the change"
             )),
             Failure::CalendarChangedSince { name, expected, stored } => Self::aborted(format!(
                 "calendar {name:?} has version {stored}, not {expected}: read it again and repeat the change"

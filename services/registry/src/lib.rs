@@ -13,6 +13,7 @@ mod auth;
 mod backfill;
 mod calendars;
 mod channels;
+mod check_ins;
 mod config;
 mod definition;
 mod failure;
@@ -74,7 +75,7 @@ pub async fn run(context: Context<RegistryConfig>) -> Result<(), BoxError> {
     let listener = context.listen("listen_grpc", context.settings.listen_grpc).await?;
     let grpc = listener.local_addr()?;
     let rest = rpc::auth::guard_rest(rest::router(routes.clone(), request_bytes_max)?, tokens.clone());
-    let http = context.serve_http(rest).await?;
+    let http = context.serve_http(rest.merge(check_ins::report::router(store.clone()))).await?;
 
     let limit = Duration::from_millis(context.settings.database_wait_ms);
     let ready = context.shutdown.run_until_cancelled(clock::wait_until_ready(&store, limit)).await;

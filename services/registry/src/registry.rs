@@ -8,6 +8,7 @@ use rpc::v1::apply_service_server::ApplyServiceServer;
 use rpc::v1::audit_service_server::AuditServiceServer;
 use rpc::v1::calendar_service_server::CalendarServiceServer;
 use rpc::v1::channel_service_server::ChannelServiceServer;
+use rpc::v1::check_in_service_server::CheckInServiceServer;
 use rpc::v1::job_service_server::JobServiceServer;
 use rpc::v1::run_service_server::RunServiceServer;
 use rpc::v1::schedule_service_server::ScheduleServiceServer;
@@ -45,6 +46,7 @@ pub async fn routes(
         .add_service(RunServiceServer::new(registry.clone()).max_decoding_message_size(size))
         .add_service(ChannelServiceServer::new(registry.clone()).max_decoding_message_size(size))
         .add_service(ScheduleServiceServer::new(registry.clone()).max_decoding_message_size(size))
+        .add_service(CheckInServiceServer::new(registry.clone()).max_decoding_message_size(size))
         .add_service(CalendarServiceServer::new(registry.clone()).max_decoding_message_size(size))
         .add_service(TokenServiceServer::new(registry.clone()).max_decoding_message_size(size))
         .add_service(TenantServiceServer::new(registry.clone()).max_decoding_message_size(size))

@@ -1,0 +1,280 @@
+//! Check-ins: create, get, list, update, pause, resume, delete. Tokens are shown once, when they are made, and stored as
+//! hashes. What is reported comes in through [`report`].
+
+mod definition;
+pub mod report;
+
+use crate::failure::{Failure, retrying, wrong};
+use crate::registry::Registry;
+use crate::{audit, page};
+use chrono::{DateTime, Utc};
+use definition::Written;
+use model::check_in::{Definition, Reported};
+use model::validate;
+use rpc::auth::{Caller, Role};
+use rpc::convert::time;
+use rpc::v1;
+use rpc::v1::alert_severity::Level;
+use rpc::v1::check_in_service_server::CheckInService;
+use store::check_in::{self, Change, CheckIn, NAME_TAKEN, New};
+use store::{Store, Transaction, alert_channel, api_token, job_change};
+use tonic::{Request, Response, Status};
+use uuid::Uuid;
+
+/// Reports that are shown with one check-in.
+const REPORTS_SHOWN: i64 = 20;
+
+#[tonic::async_trait]
+impl CheckInService for Registry {
+    async fn create_check_in(
+        &self,
+        request: Request<v1::CreateCheckInRequest>,
+    ) -> Result<Response<v1::CheckIn>, Status> {
+        let caller = Caller::of(&request, Role::Editor)?.clone();
+        let written = given(request.into_inner().check_in, None)?;
+        let secret = api_token::new_secret()
+            .map_err(|_| Status::unavailable("this machine gives no random numbers: try again"))?;
+        retrying(|| create(&self.store, &caller, &written, &secret)).await?;
+        tracing::info!(check_in.name = written.name, actor = caller.token_name, "Created a check-in");
+        let created = get(&self.store, &caller, &written.name).await?;
+        let path = format!("/v1/checkins/{secret}");
+        Ok(Response::new(v1::CheckIn { token: secret, path, ..created }))
+    }
+
+    async fn get_check_in(
+        &self,
+        request: Request<v1::GetCheckInRequest>,
+    ) -> Result<Response<v1::CheckIn>, Status> {
+        let caller = Caller::of(&request, Role::Viewer)?.clone();
+        let name = request.into_inner().check_in;
+        Ok(Response::new(get(&self.store, &caller, &name).await?))
+    }
+
+    async fn list_check_ins(
+        &self,
+        request: Request<v1::ListCheckInsRequest>,
+    ) -> Result<Response<v1::ListCheckInsResponse>, Status> {
+        let caller = Caller::of(&request, Role::Viewer)?.clone();
+        let request = request.into_inner();
+        let size = page::size(request.page_size)?;
+        let after = page::last_key(&request.page_token)?.unwrap_or_default();
+        let found = check_in::page(&self.store, caller.tenant_id, &after, size as i64 + 1).await;
+        let mut found = found.map_err(Failure::from)?;
+        let last = page::cut(&mut found, size).map(|last| page::token(&last.name));
+        let check_ins = found.into_iter().map(|found| message(found, Vec::new())).collect();
+        Ok(Response::new(v1::ListCheckInsResponse { check_ins, next_page_token: last.unwrap_or_default() }))
+    }
+
+    async fn update_check_in(
+        &self,
+        request: Request<v1::UpdateCheckInRequest>,
+    ) -> Result<Response<v1::CheckIn>, Status> {
+        let caller = Caller::of(&request, Role::Editor)?.clone();
+        let v1::UpdateCheckInRequest { name, check_in } = request.into_inner();
+        let written = given(check_in, Some(name))?;
+        let deed = Deed::Update(&written);
+        retrying(|| change(&self.store, &caller, &written.name, &deed)).await?;
+        Ok(Response::new(get(&self.store, &caller, &written.name).await?))
+    }
+
+    async fn delete_check_in(
+        &self,
+        request: Request<v1::DeleteCheckInRequest>,
+    ) -> Result<Response<()>, Status> {
+        let caller = Caller::of(&request, Role::Editor)?.clone();
+        let name = request.into_inner().check_in;
+        retrying(|| change(&self.store, &caller, &name, &Deed::Delete)).await?;
+        tracing::info!(check_in.name = name, actor = caller.token_name, "Deleted a check-in");
+        Ok(Response::new(()))
+    }
+
+    async fn pause_check_in(
+        &self,
+        request: Request<v1::PauseCheckInRequest>,
+    ) -> Result<Response<v1::CheckIn>, Status> {
+        let caller = Caller::of(&request, Role::Editor)?.clone();
+        let name = request.into_inner().check_in;
+        retrying(|| change(&self.store, &caller, &name, &Deed::Pause)).await?;
+        Ok(Response::new(get(&self.store, &caller, &name).await?))
+    }
+
+    async fn resume_check_in(
+        &self,
+        request: Request<v1::ResumeCheckInRequest>,
+    ) -> Result<Response<v1::CheckIn>, Status> {
+        let caller = Caller::of(&request, Role::Editor)?.clone();
+        let name = request.into_inner().check_in;
+        retrying(|| change(&self.store, &caller, &name, &Deed::Resume)).await?;
+        Ok(Response::new(get(&self.store, &caller, &name).await?))
+    }
+}
+
+/// What somebody does with a check-in.
+enum Deed<'a> {
+    Update(&'a Written),
+    Pause,
+    Resume,
+    Delete,
+}
+
+/// The check-in of a request; one that is updated has its name in the path, and may leave it out.
+fn given(check_in: Option<v1::CheckIn>, named: Option<String>) -> Result<Written, Failure> {
+    let missing = || wrong("checkIn", "is missing: give when it is expected, as schedule or period");
+    let mut check_in = check_in.ok_or_else(missing)?;
+    if let Some(name) = named {
+        if validate::name("", &name).is_some() {
+            return Err(not_found(&name));
+        }
+        if !check_in.name.is_empty() && check_in.name != name {
+            let message =
+                format!("{:?} is another name than {name:?}: a check-in keeps its name", check_in.name);
+            return Err(wrong("name", message));
+        }
+        check_in.name = name;
+    }
+    definition::read(&check_in).map_err(Failure::Invalid)
+}
+
+fn not_found(name: &str) -> Failure {
+    Failure::NotFound { kind: "check-in", name: name.to_owned() }
+}
+
+async fn get(store: &Store, caller: &Caller, name: &str) -> Result<v1::CheckIn, Failure> {
+    if validate::name("", name).is_some() {
+        return Err(not_found(name)); // no check-in has such a name
+    }
+    let found = check_in::find(store, caller.tenant_id, name, REPORTS_SHOWN).await?;
+    let (found, reports) = found.ok_or_else(|| not_found(name))?;
+    Ok(message(found, reports))
+}
+
+/// Holds the channels that are named, and names those that don't exist.
+async fn hold_channels(
+    tx: &Transaction<'_>,
+    caller: &Caller,
+    definition: &Definition,
+) -> Result<(), Failure> {
+    let names: Vec<_> = definition.channels.iter().map(String::as_str).collect();
+    let found = alert_channel::hold(tx, caller.tenant_id, &names).await?;
+    let missing = names.iter().enumerate().filter(|(_, name)| !found.iter().any(|one| one.name == **name));
+    let errors: Vec<_> = missing
+        .map(|(index, name)| {
+            let message = format!("there is no channel {name:?}: create it first");
+            validate::FieldError::new(format!("channels[{index}]"), message)
+        })
+        .collect();
+    if errors.is_empty() { Ok(()) } else { Err(Failure::Invalid(errors)) }
+}
+
+async fn create(store: &Store, caller: &Caller, written: &Written, secret: &str) -> Result<(), Failure> {
+    let mut client = store.client("create a check-in").await?;
+    let tx = client.begin("create a check-in").await?;
+    hold_channels(&tx, caller, &written.definition).await?;
+    let at = job_change::now(&tx).await?;
+    let id = Uuid::new_v4();
+    let judge_at = definition::judge_at(&written.definition, id, at, at);
+    let new = New { id, name: &written.name, definition: &written.definition, secret, judge_at };
+    check_in::insert(&tx, caller.tenant_id, at, &new).await.map_err(|error| {
+        if error.violates(NAME_TAKEN) {
+            Failure::Exists { kind: "check-in", name: written.name.clone() }
+        } else {
+            error.into()
+        }
+    })?;
+    let event = audit::check_in("check_in.create", &written.name);
+    store::audit::record(&tx, caller.tenant_id, &caller.token_name, &[event]).await?;
+    tx.commit().await?;
+    Ok(())
+}
+
+async fn change(store: &Store, caller: &Caller, name: &str, deed: &Deed<'_>) -> Result<(), Failure> {
+    if validate::name("", name).is_some() {
+        return Err(not_found(name));
+    }
+    let mut client = store.client("change a check-in").await?;
+    let tx = client.begin("change a check-in").await?;
+    if let Deed::Update(written) = deed {
+        hold_channels(&tx, caller, &written.definition).await?;
+    }
+    let stored = check_in::lock(&tx, caller.tenant_id, name).await?.ok_or_else(|| not_found(name))?;
+    let at = job_change::now(&tx).await?;
+    let paused = stored.paused_at.is_some();
+    let (definition, pause, action) = match deed {
+        Deed::Update(written) => {
+            if written.generation.is_some_and(|generation| generation != stored.generation) {
+                let expected = written.generation.unwrap_or_default();
+                return Err(Failure::CheckInChangedSince {
+                    name: stored.name,
+                    expected,
+                    stored: stored.generation,
+                });
+            }
+            (&written.definition, paused, "check_in.update")
+        }
+        Deed::Pause => (&stored.definition, true, "check_in.pause"),
+        Deed::Resume => (&stored.definition, false, "check_in.resume"),
+        Deed::Delete => (&stored.definition, paused, "check_in.delete"),
+    };
+    let deleted = matches!(deed, Deed::Delete);
+    if !deleted && pause == paused && *definition == stored.definition {
+        return Ok(());
+    }
+    let judge_at = definition::judge_at(definition, stored.id, stored.created_at, at);
+    let judge_at = judge_at.filter(|_| !pause && !deleted);
+    check_in::change(&tx, stored.id, at, Change { definition, paused: pause, deleted, judge_at }).await?;
+    let event = audit::check_in(action, name);
+    store::audit::record(&tx, caller.tenant_id, &caller.token_name, &[event]).await?;
+    tx.commit().await?;
+    Ok(())
+}
+
+fn message(found: CheckIn, reports: Vec<Reported>) -> v1::CheckIn {
+    let deadline = next_deadline(&found);
+    let [last_start, last_success, last_failure] = found.last.map(|last| last.map(time::timestamp));
+    let definition = found.definition;
+    let severity = Level::from_str_name(definition.severity.as_str()).unwrap_or_default();
+    v1::CheckIn {
+        name: found.name,
+        schedule: definition.schedule.unwrap_or_default(),
+        timezone: definition.timezone,
+        period: definition.period.map(time::duration),
+        grace: Some(time::duration(definition.grace)),
+        max_runtime: definition.max_runtime.map(time::duration),
+        channels: definition.channels,
+        repeat: definition.repeat.map(time::duration),
+        severity: severity.into(),
+        labels: definition.labels.into_iter().collect(),
+        generation: found.generation,
+        token: String::new(),
+        path: String::new(),
+        id: found.id.to_string(),
+        create_time: Some(time::timestamp(found.created_at)),
+        update_time: Some(time::timestamp(found.updated_at)),
+        paused: found.paused_at.is_some(),
+        pause_time: found.paused_at.map(time::timestamp),
+        last_start_time: last_start,
+        last_success_time: last_success,
+        last_failure_time: last_failure,
+        missing: found.missing,
+        next_deadline: deadline.map(time::timestamp),
+        reports: reports.into_iter().map(shown).collect(),
+    }
+}
+
+/// By when the next success is expected, after the last one and what is judged.
+fn next_deadline(found: &CheckIn) -> Option<DateTime<Utc>> {
+    if found.paused_at.is_some() {
+        return None;
+    }
+    let success = found.last[1].filter(|_| found.definition.period.is_some());
+    let from = success.map_or(found.judged_through, |at| at.max(found.judged_through));
+    definition::deadline(&found.definition, found.id, found.created_at, from)
+}
+
+fn shown(reported: Reported) -> v1::CheckInReport {
+    v1::CheckInReport {
+        time: Some(time::timestamp(reported.at)),
+        kind: reported.what.as_str().to_owned(),
+        message: reported.message,
+    }
+}
