@@ -3,6 +3,7 @@
 mod access;
 mod alerting;
 mod channels;
+mod check_ins;
 mod define;
 mod operate;
 
@@ -10,6 +11,7 @@ use crate::client::Client;
 pub use access::{Limit, TenantAction, TenantLimits, TokenAction, TokenRole};
 pub use alerting::{AlertAction, AlertList, AlertSilence, Alerts, Level};
 pub use channels::{ChannelAction, ChannelCommon, ChannelDeliveries, ChannelTarget, Channels, Encryption};
+pub use check_ins::{CheckInAction, CheckInDefinition, CheckIns};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 pub use define::{Apply, Create, Describe, Diff, Get, Order, Runs, Set};
 pub use operate::{Backfill, Cancel, Pause, Rerun, Resume, RunName, Trigger};
@@ -112,6 +114,9 @@ pub enum Command {
     Alerts(Alerts),
     /// Makes, lists, deletes and tests channels, and shows what was told to them.
     Channels(Channels),
+    /// Watches what runs elsewhere and reports to us.
+    #[command(name = "checkins", alias = "check-ins")]
+    CheckIns(CheckIns),
     /// Shows whether the clockwork turns: leader, lateness, dispatchers, workers, queue.
     Status,
     /// Makes, shows and revokes tokens.

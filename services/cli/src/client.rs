@@ -46,6 +46,11 @@ impl Client {
         Self::new(&endpoints.registry.rest, Some(token.trim().to_owned()))
     }
 
+    /// The registry's address, without a slash at its end.
+    pub fn server(&self) -> &str {
+        &self.server
+    }
+
     /// GET.
     pub async fn get(&self, path: &str) -> anyhow::Result<Value> {
         self.call(Method::GET, path, None, None).await

@@ -43,8 +43,11 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
         Command::Backfill(backfill) => command::backfill::run(&connection.client()?, &backfill, output).await,
         Command::Rerun(rerun) => command::rerun::rerun(&connection.client()?, &rerun, output).await,
         Command::Cancel(cancel) => command::rerun::cancel(&connection.client()?, &cancel, output).await,
-        Command::Alerts(alerts) => command::alerts::run(&connection.client()?, &alerts, output).await,
         Command::Channels(channels) => command::channels::run(&connection.client()?, &channels, output).await,
+        Command::CheckIns(check_ins) => {
+            command::check_ins::run(&connection.client()?, &check_ins, output).await
+        }
+        Command::Alerts(alerts) => command::alerts::run(&connection.client()?, &alerts, output).await,
         Command::Status => command::status::run(&connection.client()?, output).await,
         Command::Tokens(action) => command::tokens::run(&connection.client()?, &action, output).await,
         Command::Tenants(action) => command::tenants::run(&connection.client()?, &action, output).await,

@@ -5,6 +5,7 @@ pub mod apply;
 pub mod backfill;
 pub mod bootstrap;
 pub mod channels;
+pub mod check_ins;
 pub mod coming;
 pub mod create;
 pub mod delete;

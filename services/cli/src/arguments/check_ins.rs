@@ -1,0 +1,57 @@
+//! What can be typed about check-ins.
+
+use clap::{Args, Subcommand};
+
+#[derive(Debug, Args)]
+pub struct CheckIns {
+    #[command(subcommand)]
+    pub action: CheckInAction,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum CheckInAction {
+    /// Stores a new one, and shows its token, this once.
+    Create(CheckInDefinition),
+    /// Replaces what is expected of one; what is not given gets its default.
+    Update(CheckInDefinition),
+    /// Shows all of them.
+    List,
+    /// Shows one, with its newest reports.
+    Get(CheckInName),
+    /// Deletes one: its token is refused from then on.
+    Delete(CheckInName),
+    /// Expects nothing of one until it is resumed.
+    Pause(CheckInName),
+    /// Expects what it is to report again, from now on.
+    Resume(CheckInName),
+}
+
+#[derive(Debug, Args)]
+pub struct CheckInName {
+    /// Its name.
+    pub name: String,
+}
+
+#[derive(Debug, Args)]
+pub struct CheckInDefinition {
+    /// Its name.
+    pub name: String,
+    /// When success is expected, as a job's schedule.
+    #[arg(long, required_unless_present = "period", conflicts_with = "period")]
+    pub schedule: Option<String>,
+    /// The IANA timezone of the schedule.
+    #[arg(long, conflicts_with = "period")]
+    pub timezone: Option<String>,
+    /// How many seconds after the last success the next one is expected.
+    #[arg(long, value_name = "SECONDS")]
+    pub period: Option<u32>,
+    /// How many seconds later it may come.
+    #[arg(long, value_name = "SECONDS")]
+    pub grace: Option<u32>,
+    /// How many seconds after a start success is expected.
+    #[arg(long, value_name = "SECONDS")]
+    pub max_runtime: Option<u32>,
+    /// A channel that is told. May be repeated.
+    #[arg(long = "channel")]
+    pub channels: Vec<String>,
+}

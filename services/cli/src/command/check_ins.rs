@@ -1,0 +1,118 @@
+//! `escapement checkins create|update|list|get|delete|pause|resume`.
+
+use crate::arguments::{CheckInAction, CheckInDefinition, CheckIns, Output};
+use crate::client::{Client, encode};
+use crate::table::{self, say};
+use serde_json::{Map, Value, json};
+
+pub async fn run(client: &Client, check_ins: &CheckIns, output: Output) -> anyhow::Result<()> {
+    let path = |name: &str| format!("/v1/check-ins/{}", encode(name));
+    let found = match &check_ins.action {
+        CheckInAction::Create(written) => client.post("/v1/check-ins", &body(written)).await?,
+        CheckInAction::Update(written) => client.put(&path(&written.name), &body(written)).await?,
+        CheckInAction::List => {
+            let found = client.list("/v1/check-ins", "checkIns").await?;
+            match output {
+                Output::Json => table::print_json(&json!({ "checkIns": found })),
+                Output::Table => print_table(&found),
+            }
+            return Ok(());
+        }
+        CheckInAction::Get(named) => client.get(&path(&named.name)).await?,
+        CheckInAction::Delete(named) => {
+            client.delete(&path(&named.name)).await?;
+            if output == Output::Table {
+                say!("check-in {} is deleted", named.name);
+            }
+            return Ok(());
+        }
+        CheckInAction::Pause(named) => {
+            client.post(&format!("{}:pause", path(&named.name)), &json!({})).await?
+        }
+        CheckInAction::Resume(named) => {
+            client.post(&format!("{}:resume", path(&named.name)), &json!({})).await?
+        }
+    };
+    match output {
+        Output::Json => table::print_json(&found),
+        Output::Table => print_one(client, &found),
+    }
+    Ok(())
+}
+
+fn body(written: &CheckInDefinition) -> Value {
+    let mut body = Map::new();
+    body.insert("name".to_owned(), json!(written.name));
+    let texts = [("schedule", &written.schedule), ("timezone", &written.timezone)];
+    let texts = texts.into_iter().filter_map(|(name, value)| Some((name, json!(value.as_ref()?))));
+    let seconds = [("period", written.period), ("grace", written.grace), ("maxRuntime", written.max_runtime)];
+    let seconds = seconds.into_iter().filter_map(|(name, value)| Some((name, json!(format!("{}s", value?)))));
+    body.extend(texts.chain(seconds).map(|(name, value)| (name.to_owned(), value)));
+    if !written.channels.is_empty() {
+        body.insert("channels".to_owned(), json!(written.channels));
+    }
+    Value::Object(body)
+}
+
+fn print_table(check_ins: &[Value]) {
+    let row = |one: &Value| {
+        let state = match (&one["paused"], &one["missing"]) {
+            (Value::Bool(true), _) => "paused",
+            (_, Value::Bool(true)) => "missing",
+            _ => "ok",
+        };
+        let expected = match table::text(&one["schedule"]).as_str() {
+            "-" => format!("every {}", table::text(&one["period"])),
+            schedule => schedule.to_owned(),
+        };
+        vec![
+            table::text(&one["name"]),
+            expected,
+            table::text(&one["grace"]),
+            table::second(&one["lastSuccessTime"]),
+            table::second(&one["nextDeadline"]),
+            state.to_owned(),
+        ]
+    };
+    let rows: Vec<_> = check_ins.iter().map(row).collect();
+    table::print(&["CHECK-IN", "EXPECTED", "GRACE", "LAST SUCCESS (UTC)", "DEADLINE (UTC)", "STATE"], &rows);
+}
+
+fn print_one(client: &Client, found: &Value) {
+    print_table(std::slice::from_ref(found));
+    if let Some(path) = found["path"].as_str().filter(|path| !path.is_empty()) {
+        say!("");
+        say!("Report each success; the token in this address is shown only now:");
+        say!("  curl -fsS -X POST {}{path}", client.server());
+        say!("A start may be reported with /start, a failure with /fail behind it.");
+    }
+    let reports = found["reports"].as_array().map_or(&[][..], Vec::as_slice);
+    if !reports.is_empty() {
+        let row = |report: &Value| {
+            let message = table::text(&report["message"]);
+            let line = message.lines().next().unwrap_or_default().chars().take(80).collect();
+            vec![table::second(&report["time"]), table::text(&report["kind"]).to_lowercase(), line]
+        };
+        let rows: Vec<_> = reports.iter().map(row).collect();
+        table::print(&["REPORTED (UTC)", "WHAT", "MESSAGE"], &rows);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_was_typed_is_sent() {
+        let written = CheckInDefinition {
+            name: "backup".to_owned(),
+            schedule: None,
+            timezone: None,
+            period: Some(60),
+            grace: None,
+            max_runtime: None,
+            channels: vec!["oncall".to_owned()],
+        };
+        assert_eq!(body(&written), json!({"name": "backup", "period": "60s", "channels": ["oncall"]}));
+    }
+}
