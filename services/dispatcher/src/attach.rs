@@ -17,6 +17,7 @@ use store::worker_session::{self, Resumed, Worker};
 use store::{StoreError, api_token};
 use tonic::Status;
 use tonic::metadata::MetadataMap;
+use uuid::Uuid;
 
 const NAME_CHARS_MAX: usize = 128;
 const VERSION_CHARS_MAX: usize = 64;
@@ -30,18 +31,29 @@ const PROOF_SLACK: Duration = Duration::from_secs(1);
 /// Silences longer than this are all alike: longer than any lease.
 const UNHEARD_LONGEST: Duration = Duration::from_secs(3_600);
 
-/// Whose runs the bearer of a request's token may take; none is every tenant's.
+/// Who bears a token that may take runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bearer {
+    /// The token.
+    pub token: Uuid,
+    /// Whose runs; none is every tenant's.
+    pub tenant: Option<TenantId>,
+}
+
+/// Who bears a request's token, if it may take runs.
 ///
 /// # Errors
 /// UNAUTHENTICATED, PERMISSION_DENIED; UNAVAILABLE when the database can't be asked.
-pub async fn authenticate(shared: &Shared, metadata: &MetadataMap) -> Result<Option<TenantId>, Status> {
+pub async fn authenticate(shared: &Shared, metadata: &MetadataMap) -> Result<Bearer, Status> {
     let secret = bearer(metadata).ok_or_else(rpc::status::unauthenticated)?;
     let token = api_token::find(&shared.store, &api_token::hash(secret)).await;
     let token = token
         .map_err(|error| rpc::status::unavailable("PostgreSQL", &error))?
         .ok_or_else(rpc::status::unauthenticated)?;
     match token.role {
-        api_token::Role::Worker | api_token::Role::Admin => Ok(token.tenant),
+        api_token::Role::Worker | api_token::Role::Admin => {
+            Ok(Bearer { token: token.id, tenant: token.tenant })
+        }
         api_token::Role::Editor | api_token::Role::Viewer => Err(rpc::status::denied("worker")),
     }
 }

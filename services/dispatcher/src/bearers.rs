@@ -1,9 +1,9 @@
 //! With which tokens the open connections came, so that those of a token that no longer counts are closed.
 //!
-//! Invariant: a connection is entered before its worker is welcomed and looked for every half second from then on, so
-//! that a token that is revoked at any moment ends its connections within a second. The worker can't come back with it;
-//! its session is missed, and its runs are handed on, as if it were gone. While the database can't be asked, connections
-//! stay: nobody can have revoked anything.
+//! Invariant: a connection is entered as soon as it serves and looked for every half second from then on, so that a token
+//! that is revoked at any moment, also while its worker is being welcomed, ends its connections within a second. The
+//! worker can't come back with it; its session is missed, and its runs are handed on, as if it were gone. While the
+//! database can't be asked, connections stay: nobody can have revoked anything.
 
 use crate::roster::Link;
 use crate::shared::Shared;

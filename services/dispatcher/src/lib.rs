@@ -6,6 +6,7 @@
 //! the statements, never in these loops. It plans nothing and knows no schedule.
 
 mod attach;
+mod bearers;
 mod cancel;
 mod claim;
 mod conclude;
@@ -261,6 +262,8 @@ fn start_loops(
     loops.spawn(async move { live::run(&of, beating, until).await });
     let (of, beating, until) = (shared.clone(), beat("tokens"), stop.rest.clone());
     loops.spawn(async move { standing::run(&of, beating, until).await });
+    let (of, beating, until) = (shared.clone(), beat("bearers"), stop.rest.clone());
+    loops.spawn(async move { bearers::run(&of, beating, until).await });
     let (of, beating, until) = (shared.clone(), beat("watch"), stop.claims.clone());
     let registration = member.registration();
     loops.spawn(async move { renew::watch(&of, registration, beating, until).await });

@@ -39,6 +39,12 @@ impl Link {
         }
     }
 
+    /// Ends the connection and says why, if there is room for it.
+    pub fn refuse(&self, status: Status) {
+        let _ = self.sender.try_send(Err(status));
+        self.close();
+    }
+
     /// Ends the connection.
     pub fn close(&self) {
         self.closed.cancel();

@@ -22,6 +22,7 @@ use store::worker_session::{self, Seen};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
+use uuid::Uuid;
 
 /// How long a worker may take to say Hello.
 const HELLO_LIMIT: Duration = Duration::from_secs(5);
@@ -51,15 +52,20 @@ impl WorkerService for Sessions {
         &self,
         request: Request<Streaming<FromWorker>>,
     ) -> Result<Response<Self::WorkStream>, Status> {
-        let tenant = attach::authenticate(&self.shared, request.metadata()).await?;
+        let bearer = attach::authenticate(&self.shared, request.metadata()).await?;
         let mut inbound = request.into_inner();
         let hello = hello(&mut inbound).await?;
         let waiting = WAITING_MAX + 2 * usize::try_from(hello.slots).unwrap_or(0).min(10_000);
         let (sender, outbound) = mpsc::channel(waiting);
         let link = Link::new(sender);
-        let connected = attach::attach(&self.shared, tenant, hello, link.clone()).await?;
-        let connection =
-            Connection { shared: self.shared.clone(), connected, link, heard: AtomicBool::new(false) };
+        let connected = attach::attach(&self.shared, bearer.tenant, hello, link.clone()).await?;
+        let connection = Connection {
+            shared: self.shared.clone(),
+            token: bearer.token,
+            connected,
+            link,
+            heard: AtomicBool::new(false),
+        };
         tokio::spawn(connection.serve(inbound));
         Ok(Response::new(ReceiverStream::new(outbound)))
     }
@@ -84,6 +90,8 @@ async fn hello(inbound: &mut Streaming<FromWorker>) -> Result<v1::Hello, Status>
 
 struct Connection {
     shared: Arc<Shared>,
+    /// What it came with.
+    token: Uuid,
     connected: Connected,
     link: Link,
     /// A heartbeat has come through it: the worker hears.
@@ -93,6 +101,7 @@ struct Connection {
 impl Connection {
     async fn serve(self, mut inbound: Streaming<FromWorker>) {
         let Connected { session, connection } = self.connected;
+        let _entered = self.shared.bearers.enter(self.token, self.link.clone());
         loop {
             let message = tokio::select! {
                 () = self.link.closed() => break,

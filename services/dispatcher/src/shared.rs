@@ -1,5 +1,6 @@
 //! What the loops of one dispatcher share.
 
+use crate::bearers::Bearers;
 use crate::config::{DispatcherConfig, Terms};
 use crate::contact::Contact;
 use crate::definitions::Definitions;
@@ -49,6 +50,8 @@ pub struct Shared {
     pub contact_changed: Notify,
     /// Tokens that may ask while it is gone.
     pub known: Known,
+    /// With which tokens workers are connected.
+    pub bearers: Bearers,
     /// What running attempts show.
     pub live: Waiting,
     /// Whether the database's clock can be believed.
@@ -82,6 +85,7 @@ impl Shared {
             identity: Notify::new(),
             contact_changed: Notify::new(),
             known: Known::default(),
+            bearers: Bearers::default(),
             roster: Mutex::default(),
             contact: Mutex::default(),
             peers: Mutex::default(),

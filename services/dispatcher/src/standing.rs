@@ -14,8 +14,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use store::{StoreError, api_token};
 use tokio_util::sync::CancellationToken;
-use tonic::Status;
 use tonic::metadata::MetadataMap;
+use tonic::{Code, Status};
 
 /// How old what is remembered may become while the database answers.
 const EVERY: Duration = Duration::from_secs(10);
@@ -62,9 +62,14 @@ async fn remember(shared: &Shared) -> Result<(), StoreError> {
 /// UNAUTHENTICATED, PERMISSION_DENIED; UNAVAILABLE for a token that is not remembered while the database is away.
 pub async fn answer(shared: &Shared, metadata: &MetadataMap) -> Result<v1::StandingResponse, Status> {
     let secret = attach::bearer(metadata).ok_or_else(rpc::status::unauthenticated)?;
-    if !shared.known.has(&api_token::hash(secret)) {
+    let known = shared.known.has(&api_token::hash(secret));
+    // What is remembered counts only for as long as it can't be looked up: a token may be revoked at any moment.
+    if !(known && shared.contact().without_database()) {
         let looked = tokio::time::timeout(LOOK_LIMIT, attach::authenticate(shared, metadata)).await;
-        looked.map_err(|_| Status::unavailable("PostgreSQL does not answer"))??;
+        match looked.unwrap_or_else(|_| Err(Status::unavailable("PostgreSQL does not answer"))) {
+            Err(status) if !(known && status.code() == Code::Unavailable) => return Err(status),
+            _ => {}
+        }
     }
     let without_database = shared.contact().without_database();
     Ok(v1::StandingResponse { dispatcher_id: shared.id.to_string(), without_database })
