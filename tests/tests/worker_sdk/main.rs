@@ -10,7 +10,7 @@ use harness::{Cell, PATIENCE, instant, shell, token};
 use serde_json::{Value, json};
 use stack::process::Signal;
 use stack::wait::wait_for;
-use subject::{Sdk, Subject, of_both};
+use subject::{Sdk, Subject, handled, of_both};
 
 /// The job's running run, once its work has left its mark.
 async fn running_with_mark(cell: &Cell, sdk: Sdk, job: &str, mark: &str) -> Value {
@@ -82,9 +82,11 @@ async fn what_fails_is_told_and_the_worker_goes_on() {
             ("empty", "invoice", json!({})),
             ("nobody", "unheard-of", Value::Null),
         ] {
-            sdk.create(&cell, what, handler, &payload).await;
+            // A second attempt of what failed, and none of what no second attempt can mend.
+            let retry = json!({"maxAttempts": 2, "backoff": "1s", "outcomes": ["FAILED"]});
+            sdk.create_with(&cell, what, handled(handler, &payload), json!({ "retry": retry })).await;
         }
-        sdk.create_of(&cell, "misplaced", shell("true")).await;
+        sdk.create_with(&cell, "misplaced", shell("true"), json!({})).await;
         let worker = sdk.start(&cell, 1).await;
         for (what, reason, says) in [
             ("jam", "WORK_FAILED", vec!["out of paper"]),
@@ -95,7 +97,12 @@ async fn what_fails_is_told_and_the_worker_goes_on() {
             ("misplaced", "NOT_STARTED", vec!["does not start processes"]),
         ] {
             let failed = &cell.api.wait_for_runs(&sdk.job(what), "FAILED", 1).await[0];
-            assert_eq!((&failed["reason"], &failed["attempt"]), (&json!(reason), &json!(1)), "{failed}");
+            let attempts = if reason == "WORK_FAILED" { 2 } else { 1 };
+            assert_eq!(
+                (&failed["reason"], &failed["attempt"]),
+                (&json!(reason), &json!(attempts)),
+                "{failed}"
+            );
             assert!(says.iter().all(|part| error(failed).contains(part)), "{says:?} in {failed}");
         }
         sdk.create(&cell, "reminder", "remind", &json!("after all that")).await;
@@ -133,9 +140,8 @@ async fn a_cancelled_run_and_one_past_its_time_are_told_to_stop() {
     let cell = Cell::start().await;
     of_both(async |sdk| {
         sdk.create(&cell, "endless", "waits", &Value::Null).await;
-        let mut brief = harness::job(&sdk.job("brief"), "* * * * * *", json!({"handler": {"name": "waits"}}));
-        (brief["queue"], brief["maxRuntime"]) = (json!(sdk.name()), json!("2s"));
-        cell.api.create(brief).await;
+        let brief = json!({"maxRuntime": "2s"});
+        sdk.create_with(&cell, "brief", handled("waits", &Value::Null), brief).await;
         let _worker = sdk.start(&cell, 1).await;
 
         let running =

@@ -29,6 +29,7 @@ fn the_page_has_the_examples_word_for_word() {
 #[tokio::test]
 async fn the_programs_of_the_page_do_the_jobs_of_the_page() {
     let cell = Cell::start().await;
+    cell.leader().await; // who makes the ledger's first day
     let jobs = cell.folder().join("jobs.yaml");
     std::fs::write(&jobs, blocks("yaml").next().expect("jobs")).expect("written");
     cell.prints(&["apply", "-f", &jobs.display().to_string()]);

@@ -43,11 +43,21 @@ def first(what: str) -> bool:
 
 @worker.typed_handler("invoice", Invoice)
 def invoice(run: RunContext, invoice: Invoice) -> str:
-    return json.dumps({
-        "customer": invoice.customer.number, "job": run.job_name, "scheduledFor": run.scheduled_for.isoformat(),
-        "token": str(run.fencing_token), "guardKey": run.guard_key, "idempotencyKey": run.idempotency_key,
-        "attempt": run.attempt, "deadline": run.deadline.isoformat(), "name": run.run_name,
-        "origin": run.origin, "queue": run.queue})
+    return json.dumps(
+        {
+            "customer": invoice.customer.number,
+            "job": run.job_name,
+            "scheduledFor": run.scheduled_for.isoformat(),
+            "token": str(run.fencing_token),
+            "guardKey": run.guard_key,
+            "idempotencyKey": run.idempotency_key,
+            "attempt": run.attempt,
+            "deadline": run.deadline.isoformat(),
+            "name": run.run_name,
+            "origin": run.origin,
+            "queue": run.queue,
+        }
+    )
 
 
 @worker.typed_handler("remind", str)

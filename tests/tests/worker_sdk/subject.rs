@@ -41,14 +41,16 @@ impl Sdk {
 
     /// Creates a job whose work is a handler of this SDK's workers, every second; as stored.
     pub async fn create(self, cell: &Cell, what: &str, handler: &str, payload: &Value) -> Value {
-        let run = json!({ "handler": { "name": handler, "payload": payload.to_string() } });
-        self.create_of(cell, what, run).await
+        self.create_with(cell, what, handled(handler, payload), json!({})).await
     }
 
-    /// The same of any work.
-    pub async fn create_of(self, cell: &Cell, what: &str, run: Value) -> Value {
+    /// The same of any work, with further settings.
+    pub async fn create_with(self, cell: &Cell, what: &str, run: Value, settings: Value) -> Value {
         let mut job = job(&self.job(what), "* * * * * *", run);
         job["queue"] = json!(self.name());
+        if let (Value::Object(job), Value::Object(settings)) = (&mut job, settings) {
+            job.extend(settings);
+        }
         cell.api.create(job).await
     }
 
@@ -83,6 +85,11 @@ impl Sdk {
             spec.args([&name, self.name()]).args([token_file, self.marks(cell)]).args(dispatchers(cell));
         Subject(ManagedChild::spawn(&spec).expect("a worker"))
     }
+}
+
+/// The work of a handler.
+pub fn handled(handler: &str, payload: &Value) -> Value {
+    json!({ "handler": { "name": handler, "payload": payload.to_string() } })
 }
 
 /// Where the dispatchers of the cell take workers.
