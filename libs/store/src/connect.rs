@@ -13,6 +13,9 @@ use tokio_postgres::{NoTls, Row, Statement, types::ToSql};
 /// A statement whose client has gone away ends so soon: it may hold locks.
 const GONE_CHECK: Duration = Duration::from_secs(1);
 
+/// Two indexes together are read for a whole range each, where one of them finds the row.
+const BY_INDEX_ONLY: &str = "-c enable_seqscan=off -c enable_bitmapscan=off";
+
 /// How to reach the database and how long its sessions may take.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -63,13 +66,13 @@ impl Settings {
         config.options(format!(
             "-c search_path={} -c statement_timeout={} -c lock_timeout={} -c idle_in_transaction_session_timeout={} \
              -c client_connection_check_interval={} -c timezone=UTC -c default_transaction_isolation=read\\ committed \
-             -c jit=off -c enable_seqscan={}",
+             -c jit=off {}",
             self.cell,
             self.statement_timeout.as_millis(),
             self.lock_timeout.as_millis(),
             self.idle_in_transaction_timeout.as_millis(),
             GONE_CHECK.as_millis(),
-            if self.by_index_only { "off" } else { "on" },
+            if self.by_index_only { BY_INDEX_ONLY } else { "" },
         ));
         config.application_name(self.application.as_str());
         config.connect_timeout(self.connect_timeout);

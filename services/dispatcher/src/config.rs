@@ -21,9 +21,9 @@ service::settings! {
         /// Between a request to stop and a kill, in milliseconds.
         kill_grace_ms: u64 = 4_000,
         /// Runs that one claim takes at most.
-        claim_batch_max: u32 = 500,
+        claim_batch_max: u32 = 2_000,
         /// Reports of workers that one transaction records at most.
-        commit_batch_max: u32 = 500,
+        commit_batch_max: u32 = 2_000,
         /// How long a transaction waits for more reports to record, in milliseconds.
         commit_wait_ms: u64 = 5,
         /// How often the leases of all sessions are compared with what their workers hold, in milliseconds.

@@ -14,7 +14,7 @@ CROSS JOIN LATERAL (
 ) d
 LEFT JOIN LATERAL (
     SELECT r.traceparent, r.due_at FROM run r
-    WHERE r.job_id = l.job_id AND r.scheduled_for = l.scheduled_for
+    WHERE r.job_id = l.job_id AND r.scheduled_for = l.scheduled_for AND r.tenant_id = l.tenant_id
       AND r.scheduled_for BETWEEN (SELECT min(scheduled_for) FROM lease) AND (SELECT max(scheduled_for) FROM lease)
     LIMIT 1
 ) r ON true

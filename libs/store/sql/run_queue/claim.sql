@@ -86,12 +86,12 @@ WITH at AS MATERIALIZED (
     LIMIT (SELECT count(*) FROM slot)
 ), slots AS MATERIALIZED ( -- by number: a join compared each row with each slot, 250,000 times for 500
     SELECT array_agg(session_id ORDER BY number) AS sessions, array_agg(connection ORDER BY number) AS connections,
-           array_agg(tenant_id ORDER BY number) AS tenants
+           array_agg(coalesce(tenant_id, '00000000-0000-0000-0000-000000000000') ORDER BY number) AS tenants -- NULLs are counted through
     FROM slot
 ), handed AS MATERIALIZED ( -- a session takes its own tenant's runs only
     SELECT n.*, s.sessions[n.number] AS session_id, s.connections[n.number] AS connection
     FROM (SELECT p.*, row_number() OVER () AS number FROM picked p) n, slots s
-    WHERE s.tenants[n.number] IS NULL OR s.tenants[n.number] = n.tenant_id
+    WHERE s.tenants[n.number] IN ('00000000-0000-0000-0000-000000000000', n.tenant_id)
 ), held AS MATERIALIZED ( -- at their limit
     SELECT s.tenant_id, p.queue, s.room <= g.picked AS by_tenant, p.room <= g.of_queue AS by_queue
     FROM share s JOIN part p ON p.tenant_id = s.tenant_id CROSS JOIN LATERAL (
