@@ -142,6 +142,14 @@ impl Cell {
         answer.map_err(|error| anyhow!(service::runtime::chain(&error)))
     }
 
+    /// Vacuums tables, which can't be done in a transaction.
+    pub async fn vacuum(&mut self, tables: &str) -> anyhow::Result<()> {
+        let tables: Vec<String> = tables.split(", ").map(|table| format!("main.{table}")).collect();
+        let answer =
+            self.stack.postgres().psql("postgres", &format!("VACUUM ANALYZE {}", tables.join(", "))).await;
+        answer.map(drop).map_err(|error| anyhow!(service::runtime::chain(&error)))
+    }
+
     /// A number from the database.
     pub async fn count(&mut self, statement: &str) -> anyhow::Result<i64> {
         let answer = self.sql(statement).await?;

@@ -1,7 +1,7 @@
 //! The herd: tens of thousands of runs due in one second, planned ahead.
 //!
-//! The jobs are due each minute and planned half a minute before, so that each minute is one herd, of which the first
-//! is for warming up.
+//! The jobs are due several times a minute, and planned while those before rest: each time is a herd, of which the first is
+//! for warming up. In between the hot tables are vacuumed, as autovacuum does long before the next midnight.
 
 use crate::cell::{Cell, Jobs, until};
 use crate::received::{self, Received};
@@ -12,10 +12,10 @@ use serde_json::{Value, json};
 use stack::dev::Role;
 use std::time::Duration;
 
-/// Each minute's runs are planned between this long before and the minute.
-const LOOKAHEAD_MS: u64 = 30_000;
+/// Copying the jobs and planning them for the first herd takes less.
+const TO_PLAN: TimeDelta = TimeDelta::seconds(15);
 /// The database is left alone until a herd should be over.
-const QUIET: TimeDelta = TimeDelta::seconds(8);
+const QUIET: TimeDelta = TimeDelta::seconds(5);
 /// Notes are on disk after this.
 const FLUSHED: Duration = Duration::from_millis(1_500);
 
@@ -23,16 +23,17 @@ const FLUSHED: Duration = Duration::from_millis(1_500);
 ///
 /// # Errors
 /// Anything that keeps the herd from being planned in time or from ending.
-pub async fn run(common: &Common, runs: u32, tenants: u32) -> anyhow::Result<Value> {
+pub async fn run(common: &Common, runs: u32, tenants: u32, every_s: u32) -> anyhow::Result<Value> {
     let statements = common.statements.is_some();
-    let ticker = format!("lookahead_ms = {LOOKAHEAD_MS}");
+    // Once the herd before is over, and in time for this one.
+    let ticker = format!("lookahead_ms = {}", every_s * 600);
     let mut cell = Cell::start(statements, |options| options.setting(Role::Ticker, &ticker)).await?;
     let machine = cell.machine().await?;
     cell.start_workers()?;
-    let minute = TimeDelta::minutes(1);
-    // Copying the jobs and planning them takes less than the minute that the first herd is away at least.
-    let mut due = (Utc::now() + minute).duration_trunc(minute)? + minute;
-    cell.make(&Jobs { count: runs, tenants, schedule: "* * * * *", overlap: "FORBID", first: due }).await?;
+    let interval = TimeDelta::seconds(every_s.into());
+    let mut due = (Utc::now() + TO_PLAN).duration_trunc(interval)? + interval;
+    let schedule = format!("*/{every_s} * * * * *");
+    cell.make(&Jobs { count: runs, tenants, schedule: &schedule, overlap: "FORBID", first: due }).await?;
     let mut rounds = Vec::new();
     for round in 0..=common.rounds {
         let figures = one(&mut cell, due, i64::from(runs), round == 1 && statements).await?;
@@ -40,7 +41,7 @@ pub async fn run(common: &Common, runs: u32, tenants: u32) -> anyhow::Result<Val
         if round > 0 {
             rounds.push(figures);
         }
-        due += minute;
+        due += interval;
     }
     cell.write_statements(common.statements.as_deref()).await?;
     cell.stop().await?;
@@ -66,6 +67,7 @@ async fn one(cell: &mut Cell, due: DateTime<Utc>, runs: i64, forget: bool) -> an
     let succeeded = format!("SELECT count(*) FROM run WHERE scheduled_for = '{at}' AND state = 'SUCCEEDED'");
     cell.wait_for_count("runs succeeded", &succeeded, runs).await?;
     let after = usage::of(&processes)?;
+    cell.vacuum("run_queue, run_lease").await?;
     tokio::time::sleep(FLUSHED).await;
     let recorded = format!(
         "SELECT round(extract(epoch FROM max(finished_at) - '{at}') * 1000) FROM run WHERE scheduled_for = '{at}'"

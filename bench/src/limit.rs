@@ -167,6 +167,7 @@ impl Driver {
             tenants: Tenants::After(TenantId(uuid::Uuid::nil())),
             floor: self.floor,
             quantum: BATCH as i64,
+            latest: None,
         }
     }
 }

@@ -41,6 +41,9 @@ enum Command {
         /// Tenants that they belong to.
         #[arg(long, default_value_t = 8)]
         tenants: u32,
+        /// Seconds between two herds; a divisor of 60.
+        #[arg(long, default_value_t = 20, value_parser = divisor)]
+        every: u32,
     },
     /// A moderate load, for a minute a round.
     Steady {
@@ -91,6 +94,11 @@ pub struct Common {
     statements: Option<PathBuf>,
 }
 
+fn divisor(text: &str) -> Result<u32, String> {
+    let fits = |every: &u32| (15..=60).contains(every) && 60 % every == 0;
+    text.parse().ok().filter(fits).ok_or_else(|| "use 15, 20, 30 or 60".to_owned())
+}
+
 fn main() -> anyhow::Result<()> {
     let threads = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     threads.block_on(run(Arguments::parse().command))
@@ -100,8 +108,8 @@ async fn run(command: Command) -> anyhow::Result<()> {
     service::runtime::install_crypto();
     let (json, figures) = match command {
         Command::Work(options) => return work::run(options).await,
-        Command::Herd { common, runs, tenants } => {
-            (common.json.clone(), herd::run(&common, runs, tenants).await?)
+        Command::Herd { common, runs, tenants, every } => {
+            (common.json.clone(), herd::run(&common, runs, tenants, every).await?)
         }
         Command::Steady { common, per_second, seconds } => {
             (common.json.clone(), steady::run(&common, per_second, seconds).await?)
