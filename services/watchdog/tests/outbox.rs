@@ -9,7 +9,7 @@ use stack::wait::wait_for;
 use std::time::Duration as Time;
 use store::channel_test::{self, Ended};
 use store::{alert_delivery, clock};
-use support::{Cell, IMPATIENT, Receiver, rows};
+use support::{Cell, IMPATIENT, Receiver, definition, rows};
 use telling::{Alert, tell};
 use uuid::Uuid;
 use watchdog::deliver::Patience;
@@ -19,6 +19,37 @@ const LIMIT: Time = Time::from_secs(30);
 
 fn webhook(url: &str) -> Target {
     Target::Webhook { url: url.to_owned() }
+}
+
+#[tokio::test]
+async fn an_alert_that_names_nobody_is_told_to_whoever_wants_it() {
+    let cell = Cell::create().await;
+    for (name, wanted) in [
+        ("all", "{}"),
+        ("billing", r#"{"labels": {"team": "billing"}}"#),
+        ("mild", r#"{"severities": ["INFO"]}"#),
+    ] {
+        let id = telling::channel(&cell, name, webhook("http://127.0.0.1:1/"), None).await;
+        rows!(cell, "UPDATE alert_channel SET accepts = $2::text::jsonb WHERE id = $1", id, wanted);
+    }
+    let term = cell.lead(1).await;
+    for (name, named, team) in
+        [("a", &[] as &[&str], "billing"), ("b", &[], "ops"), ("c", &["mild"], "billing")]
+    {
+        let mut definition = definition("* * * * *", 10);
+        definition.alert.channels = named.iter().map(|name| (*name).to_owned()).collect();
+        definition.labels = [("team".to_owned(), team.to_owned())].into();
+        cell.job(name, &definition).await;
+    }
+    cell.check(term, 74).await;
+    let told = rows!(
+        cell,
+        "SELECT j.name || ' ' || string_agg(c.name, ' ' ORDER BY c.name) FROM alert_delivery d \
+         JOIN alert a ON a.id = d.alert_id JOIN job j ON j.id = a.job_id JOIN alert_channel c ON c.id = d.channel_id \
+         GROUP BY j.name ORDER BY j.name"
+    );
+    let told: Vec<String> = told.iter().map(|row| row.get(0)).collect();
+    assert_eq!(told, ["a all billing", "b all", "c mild"]);
 }
 
 #[tokio::test]

@@ -5,11 +5,12 @@
 //! about: a failure that was reported and a success that therefore stays away are one event.
 
 use super::Summary;
-use super::tell::{delivery, find, told};
+use super::tell::delivery;
 use crate::message::{Event, Message, Occurrences, Subject};
+use crate::route::Routes;
 use chrono::{DateTime, Utc};
 use model::check_in::{self, Cause, Definition, Judged};
-use model::ids::{TenantId, instant_text};
+use model::ids::instant_text;
 use model::policy::{DstFold, DstGap};
 use schedule::{Schedule, Spec};
 use std::collections::BTreeMap;
@@ -115,10 +116,8 @@ async fn complain(tx: &Transaction<'_>, found: &[Found<'_>]) -> Result<Summary, 
     let complaints: Vec<_> = found.iter().map(|found| (found.complaint.clone(), found.definition)).collect();
     let opened = store::check_in::raise(tx, &complaints).await?;
     let new = || found.iter().filter(|found| opened.contains_key(&found.complaint.id));
-    let named = new()
-        .flat_map(|found| found.definition.channels.iter().map(|name| (found.due.tenant_id, name.as_str())));
-    let channels = find(tx, named).await?;
-    let deliveries: Vec<_> = new().flat_map(|found| opening(found, &opened, &channels)).collect();
+    let routes = Routes::read(tx, new().map(|found| found.due.tenant_id)).await?;
+    let deliveries: Vec<_> = new().flat_map(|found| opening(found, &opened, &routes)).collect();
     alert_delivery::insert(tx, &deliveries).await?;
     let events: Vec<_> =
         new().map(|found| (found.complaint.id, "OPENED", found.complaint.detail.as_str())).collect();
@@ -129,10 +128,10 @@ async fn complain(tx: &Transaction<'_>, found: &[Found<'_>]) -> Result<Summary, 
 fn opening(
     found: &Found<'_>,
     opened: &BTreeMap<Uuid, DateTime<Utc>>,
-    channels: &BTreeMap<(TenantId, String), Uuid>,
+    routes: &Routes,
 ) -> Vec<Delivery> {
     let (due, complaint, definition) = (found.due, &found.complaint, found.definition);
-    let told = told(channels, due.tenant_id, &definition.channels);
+    let told = routes.told(due.tenant_id, &definition.channels, definition.severity, &definition.labels);
     tracing::warn!(
         check_in.name = due.name,
         check_in.id = %due.id,

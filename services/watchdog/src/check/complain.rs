@@ -6,6 +6,7 @@
 //! always news.
 
 use super::{Summary, tell};
+use crate::route::Routes;
 use crate::system::group::{self, Explained, Member, Missing};
 use model::alert::Kind;
 use model::alert::life::{Event, Life, Telling};
@@ -134,11 +135,12 @@ async fn gather(
             Some((group, complaint, owners.get(&complaint.job_id)?))
         })
         .collect();
-    let named = |owner: &Owner<'_>| owner.alert().map(|alert| alert.channels.clone()).unwrap_or_default();
-    let names: Vec<_> = explained.iter().map(|(_, _, owner)| (owner.tenant_id, named(owner))).collect();
-    let asked = names.iter().flat_map(|(tenant, names)| names.iter().map(|name| (*tenant, name.as_str())));
-    let channels = tell::find(tx, asked).await?;
-    let told: Vec<_> = names.iter().map(|(tenant, names)| tell::told(&channels, *tenant, names)).collect();
+    let routes = Routes::read(tx, explained.iter().map(|(_, _, owner)| owner.tenant_id)).await?;
+    let told = |(_, complaint, owner): &(Uuid, &Complaint, &Owner<'_>)| {
+        let named = owner.alert().map_or(&[][..], |alert| alert.channels.as_slice());
+        routes.told(owner.tenant_id, named, complaint.severity, &complaint.labels)
+    };
+    let told: Vec<_> = explained.iter().map(told).collect();
     let members: Vec<_> = explained
         .iter()
         .zip(&told)

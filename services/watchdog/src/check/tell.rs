@@ -1,10 +1,11 @@
 //! Whom an alert's opening and end are told, as rows for the outbox.
 //!
-//! An opening goes to the channels that the job's present definition names, an end to those that were told of the
+//! An opening goes where [`crate::route`] says, by the job's present definition; an end to those that were told of the
 //! opening. What receivers read is [`crate::message`]'s.
 
 use super::complain::Opening;
 use crate::message;
+use crate::route::Routes;
 use chrono::{DateTime, Utc};
 use model::alert::Kind;
 use model::ids::TenantId;
@@ -14,7 +15,7 @@ use store::alert_delivery::{Delivery, Event};
 use store::{StoreError, Transaction, alert_delivery};
 use uuid::Uuid;
 
-/// A delivery for each opened alert and each channel that the job's present definition names.
+/// A delivery for each opened alert and each channel that is told of it.
 ///
 /// # Errors
 /// [`StoreError`].
@@ -23,10 +24,7 @@ pub async fn openings(
     kind: Kind,
     openings: &[Opening<'_>],
 ) -> Result<Vec<Delivery>, StoreError> {
-    let named = openings
-        .iter()
-        .flat_map(|opening| channels_of(opening).iter().map(|name| (opening.owner.tenant_id, name.as_str())));
-    let channels = find(tx, named).await?;
+    let routes = Routes::read(tx, openings.iter().map(|opening| opening.owner.tenant_id)).await?;
     let mut deliveries = Vec::new();
     for opening in openings {
         let (Some(first), Some(last)) = (opening.misses.first(), opening.misses.last()) else { continue };
@@ -48,7 +46,8 @@ pub async fn openings(
         let queue = owner.definition.map_or("", |definition| definition.queue.as_str());
         // One that was opened before, and is told only now, is told with what is new.
         let body = message::opened(&alert, &complaint.detail, queue, opening.raised.opened_at).body();
-        let told = told(&channels, owner.tenant_id, channels_of(opening));
+        let named = channels_of(opening);
+        let told = routes.told(owner.tenant_id, named, complaint.severity, &complaint.labels);
         tracing::warn!(
             job.name = owner.name,
             job.id = %owner.job_id,
@@ -56,7 +55,7 @@ pub async fn openings(
             alert.kind = %kind,
             alert.cause = %complaint.cause,
             run.scheduled_for = %complaint.last,
-            channels.named = channels_of(opening).len(),
+            channels.named = named.len(),
             channels.told = told.len(),
             "An alert is opened"
         );
@@ -70,10 +69,7 @@ fn channels_of<'a>(opening: &Opening<'a>) -> &'a [String] {
 }
 
 /// The channels of these names; one that is missing does not exist.
-///
-/// # Errors
-/// [`StoreError`].
-pub async fn find<'a>(
+async fn find<'a>(
     tx: &Transaction<'_>,
     named: impl Iterator<Item = (TenantId, &'a str)>,
 ) -> Result<BTreeMap<(TenantId, String), Uuid>, StoreError> {
@@ -81,12 +77,8 @@ pub async fn find<'a>(
     if names.is_empty() { Ok(BTreeMap::new()) } else { alert_delivery::channels(tx, &names).await }
 }
 
-/// Those of the channels that a tenant's job or check-in names.
-pub fn told(
-    channels: &BTreeMap<(TenantId, String), Uuid>,
-    tenant: TenantId,
-    names: &[String],
-) -> BTreeSet<Uuid> {
+/// Those of the channels that a tenant's job names.
+fn told(channels: &BTreeMap<(TenantId, String), Uuid>, tenant: TenantId, names: &[String]) -> BTreeSet<Uuid> {
     names.iter().filter_map(|name| channels.get(&(tenant, name.clone())).copied()).collect()
 }
 
