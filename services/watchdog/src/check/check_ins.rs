@@ -125,11 +125,7 @@ async fn complain(tx: &Transaction<'_>, found: &[Found<'_>]) -> Result<Summary, 
     Ok(Summary { opened: opened.len(), deliveries: deliveries.len(), ..Summary::default() })
 }
 
-fn opening(
-    found: &Found<'_>,
-    opened: &BTreeMap<Uuid, DateTime<Utc>>,
-    routes: &Routes,
-) -> Vec<Delivery> {
+fn opening(found: &Found<'_>, opened: &BTreeMap<Uuid, DateTime<Utc>>, routes: &Routes) -> Vec<Delivery> {
     let (due, complaint, definition) = (found.due, &found.complaint, found.definition);
     let told = routes.told(due.tenant_id, &definition.channels, definition.severity, &definition.labels);
     tracing::warn!(
