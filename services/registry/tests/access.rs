@@ -1,6 +1,7 @@
 //! Who may do what: tokens, roles, tenants.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that can't go on has failed")]
 
+mod matrix;
 mod support;
 
 use model::ids::TenantId;
