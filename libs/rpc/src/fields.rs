@@ -5,8 +5,9 @@
 
 use crate::v1;
 use model::validate::FieldError;
-use prost_reflect::{ReflectMessage as _,
-    DynamicMessage, FieldDescriptor, Kind, MapKey, MessageDescriptor, SerializeOptions, Value as Field,
+use prost_reflect::{
+    DynamicMessage, FieldDescriptor, Kind, MapKey, MessageDescriptor, ReflectMessage as _, SerializeOptions,
+    Value as Field,
 };
 use serde_json::Value;
 use std::collections::BTreeMap;

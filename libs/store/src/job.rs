@@ -152,9 +152,10 @@ pub async fn page(
 ) -> Result<Vec<Listed>, StoreError> {
     let Filter { prefix, queue, paused, keys, .. } = filter;
     let labels = labels(filter);
+    let statement = if labels.is_some() { sql!("job/page_by_label.sql") } else { sql!("job/page.sql") };
     let rows = planned_each_time(
         store,
-        sql!("job/page.sql"),
+        statement,
         &[&tenant.0, &after, prefix, queue, paused, &labels, keys, &limit],
     )
     .await?;

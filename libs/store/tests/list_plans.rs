@@ -16,7 +16,7 @@ use tokio_postgres::types::{Json, ToSql};
 const DEFAULT: &str = "00000000-0000-4000-8000-000000000001";
 
 /// 100,000 jobs in 50 queues, three of them of one team, ten paused, each due at some time of the next day; 400,000 runs
-/// of the last two days, of which one in a thousand failed.
+/// of the last two days, of which one in twenty failed.
 async fn fill(sql: &Client) {
     sql.batch_execute(&format!(
         "SELECT esc_make_partitions(current_date - 3, current_date + 3);
@@ -25,12 +25,14 @@ async fn fill(sql: &Client) {
                 jsonb_build_object('queue', 'q' || n % 50, 'labels', jsonb_build_object('team', CASE WHEN n % 33333 = 1 THEN 'rare' ELSE 'many' END)),
                 CASE WHEN n % 10000 = 0 THEN esc_now() END
          FROM generate_series(1, 100000) n;
+         INSERT INTO job_revision (job_id, generation, in_force_from, action, author, definition)
+         SELECT id, 1, created_at, 'CREATED', 'x', definition FROM job;
          INSERT INTO job_cursor (job_id, next_fire_at, generation)
          SELECT md5(n::text)::uuid, esc_now() + n * interval '0.8 s', 1 FROM generate_series(1, 100000) n;
          INSERT INTO run (job_id, tenant_id, scheduled_for, due_at, generation, term, origin, state, reason, attempt, token, finished_at)
          SELECT md5((1 + n % 4000)::text)::uuid, '{DEFAULT}', at, at, 1, 1, 'SCHEDULE',
-                (CASE WHEN n % 1000 = 0 THEN 'FAILED' ELSE 'SUCCEEDED' END)::run_state,
-                (CASE WHEN n % 1000 = 0 THEN 'WORK_FAILED' END)::run_reason, 1, 1, at
+                (CASE WHEN n % 20 = 0 THEN 'FAILED' ELSE 'SUCCEEDED' END)::run_state,
+                (CASE WHEN n % 20 = 0 THEN 'WORK_FAILED' END)::run_reason, 1, 1, at
          FROM generate_series(1, 400000) n,
               LATERAL (SELECT date_trunc('second', esc_now() - n * interval '0.4 s') AS at) a
          ON CONFLICT DO NOTHING;
@@ -87,11 +89,14 @@ async fn each_list_uses_the_index_of_its_filter_and_order() {
         (Asked { prefix: "job-0999", ..all.clone() }, "job_by_name_c"),
         (Asked { queue: Some("q7"), ..all.clone() }, "job_by_queue"),
         (Asked { paused: Some(true), ..all.clone() }, "job_paused"),
-        (Asked { team: Some("rare"), ..all.clone() }, "job_by_label"),
     ] {
         let found = plan_of(&sql, by_name, &"", asked, false).await;
         assert!(found.contains(index) && !found.contains("Seq Scan on job"), "{index}: {found}");
     }
+    let labelled = Asked { team: Some("rare"), ..all.clone() };
+    let labelled = plan_of(&sql, include_str!("../sql/job/page_by_label.sql"), &"", labelled, false).await;
+    assert!(labelled.contains("job_by_label") && labelled.contains("job_by_name_c"), "{labelled}");
+    assert!(!labelled.contains("Seq Scan on job"), "{labelled}");
     let none: Option<DateTime<Utc>> = None;
     let update = plan_of(&sql, include_str!("../sql/job/page_by_update.sql"), &none, all.clone(), true).await;
     assert!(update.contains("job_by_update") && !update.contains("Seq Scan"), "{update}");
@@ -103,11 +108,12 @@ async fn each_list_uses_the_index_of_its_filter_and_order() {
     let (failed, any): (Vec<&str>, Vec<&str>) = (vec!["FAILED"], Vec::new());
     let across = include_str!("../sql/history/search.sql");
     let across = plan(&sql, across, &[&tenant, &now, &nobody, &from, &any, &any, &100_i64]).await;
-    // From the end, a partition at a time, never a sort of the whole history.
+    // From the end, a partition at a time, never a sort of the whole history. (Empty partitions are read whole.)
     assert!(
-        across.contains("tenant_id_scheduled_for_job_id_idx") && !across.contains("Seq Scan on run_2"),
+        across.contains("tenant_id_scheduled_for_job_id_idx") && across.contains("Backward using run_"),
         "{across}"
     );
+    assert!(!across.contains("Key: r.scheduled_for"), "{across}");
     let ended = include_str!("../sql/history/search_ended.sql");
     let ended = plan(&sql, ended, &[&tenant, &now, &nobody, &from, &failed, &any, &100_i64]).await;
     assert!(ended.contains("tenant_id_state_scheduled_for_job_id_idx"), "{ended}");
@@ -123,13 +129,15 @@ async fn each_list_uses_the_index_of_its_filter_and_order() {
     for filter in [
         Filter::default(),
         Filter { labels: [("team".to_owned(), "rare".to_owned())].into(), ..Filter::default() },
+        Filter { labels: [("team".to_owned(), "many".to_owned())].into(), ..Filter::default() },
         Filter { queue: Some("q7".to_owned()), paused: Some(false), ..Filter::default() },
     ] {
         job::page(&cell.store, TenantId::DEFAULT, &filter, "", 101).await.unwrap(); // its plan's tables are read once
         let began = Instant::now();
         let page = job::page(&cell.store, TenantId::DEFAULT, &filter, "", 101).await.unwrap();
         timed(began, &format!("{filter:?}"));
-        assert_eq!(page.len(), if filter.labels.is_empty() { 101 } else { 3 });
+        let rare = filter.labels.values().any(|team| team == "rare");
+        assert_eq!(page.len(), if rare { 4 } else { 101 });
     }
     let filter = history::Filter { from, phases: vec![Phase::Failed], origins: Vec::new() };
     let began = Instant::now();

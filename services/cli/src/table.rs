@@ -63,6 +63,11 @@ pub fn print_json(value: &Value) {
     say!("{}", in_format(value, FORMAT.get().copied().unwrap_or(Format::Json)));
 }
 
+/// Prints one of many events, on a line of its own.
+pub fn print_event(value: &Value) {
+    say!("{}", crate::command::watch::one_line(value, FORMAT.get().copied().unwrap_or(Format::Json)));
+}
+
 fn in_format(value: &Value, format: Format) -> String {
     match format {
         Format::Table | Format::Json => format!("{value:#}"),
@@ -76,7 +81,7 @@ fn in_format(value: &Value, format: Format) -> String {
 fn names(value: &Value) -> Vec<String> {
     let own = |value: &Value| {
         let text = |key: &&str| value[*key].as_str().filter(|text| !text.is_empty()).map(str::to_owned);
-        ["name", "id"].iter().find_map(|key| text(key))
+        ["name", "id"].iter().find_map(text)
     };
     if let Some(name) = own(value) {
         return vec![name];

@@ -177,7 +177,7 @@ impl Events {
                 }
             }
             let chunk = timeout(SOON, self.response.chunk()).await.expect("an event in time");
-            self.text.push_str(&String::from_utf8(chunk.ok()??.to_vec()).unwrap());
+            self.text.push_str(std::str::from_utf8(&chunk.ok()??).unwrap());
         }
     }
 
@@ -185,7 +185,7 @@ impl Events {
     async fn begun(&mut self) {
         while self.last_id.is_empty() {
             let chunk = timeout(SOON, self.response.chunk()).await.expect("a beginning").unwrap().unwrap();
-            let text = String::from_utf8(chunk.to_vec()).unwrap();
+            let text = std::str::from_utf8(&chunk).unwrap();
             if let Some(id) = text.lines().find_map(|line| line.strip_prefix("id: ")) {
                 id.clone_into(&mut self.last_id);
             }

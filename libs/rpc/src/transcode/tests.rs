@@ -55,6 +55,24 @@ impl JobService for Arc<Canned> {
         }))
     }
 
+    async fn patch_job(&self, _: tonic::Request<v1::PatchJobRequest>) -> Answer<v1::Job> {
+        Err(Status::unimplemented("patch_job"))
+    }
+
+    async fn list_revisions(
+        &self,
+        _: tonic::Request<v1::ListRevisionsRequest>,
+    ) -> Answer<v1::ListRevisionsResponse> {
+        Err(Status::unimplemented("list_revisions"))
+    }
+
+    async fn compare_revisions(
+        &self,
+        _: tonic::Request<v1::CompareRevisionsRequest>,
+    ) -> Answer<v1::CompareRevisionsResponse> {
+        Err(Status::unimplemented("compare_revisions"))
+    }
+
     async fn resume_job(&self, _: tonic::Request<v1::ResumeJobRequest>) -> Answer<v1::Job> {
         Err(Status::unimplemented("resume_job"))
     }

@@ -4,8 +4,12 @@ WITH page AS MATERIALIZED (
     SELECT v.*
     FROM unnest($5::text[]) AS s(state)
     CROSS JOIN LATERAL (
-        SELECT r.job_id, r.scheduled_for FROM run_outcome c
-        JOIN run r ON r.job_id = c.job_id AND r.scheduled_for = c.scheduled_for AND r.state = c.state AND r.attempt = c.attempt
+        SELECT c.job_id, c.scheduled_for FROM run_outcome c
+        CROSS JOIN LATERAL ( -- by its key, for each: never a join of both histories
+            SELECT r.origin FROM run r
+            WHERE r.job_id = c.job_id AND r.scheduled_for = c.scheduled_for AND r.state = c.state AND r.attempt = c.attempt
+            LIMIT 1
+        ) r
         WHERE c.tenant_id = $1 AND c.final AND c.state = s.state::run_state
           AND (c.scheduled_for, c.job_id) < ($2, $3::uuid) AND c.scheduled_for <= $2 AND c.scheduled_for >= $4
           AND (cardinality($6::text[]) = 0 OR r.origin::text = ANY($6::text[]))

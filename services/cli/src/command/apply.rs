@@ -1,44 +1,130 @@
-//! `escapement apply -f FILE`: all documents of all files in one request, stored all or none.
+//! `escapement apply -f FILE` and `diff -f FILE`: all documents of all files in one request, stored all or none.
 
-use crate::arguments::{Apply, Output};
+use crate::arguments::{Apply, Diff, Output, Set};
 use crate::client::Client;
+use crate::command::coming;
 use crate::table::say;
 use crate::{document, table};
 use anyhow::{Context, bail};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 pub async fn run(client: &Client, apply: &Apply, output: Output) -> anyhow::Result<()> {
+    show(&send(client, &apply.set, apply.dry_run).await?, output);
+    Ok(())
+}
+
+/// Stores what is there as documents already.
+pub async fn store(client: &Client, request: &Value, output: Output) -> anyhow::Result<()> {
+    show(&client.post("/v1/apply", request).await?, output);
+    Ok(())
+}
+
+/// As a dry run, and only what differs.
+pub async fn diff(client: &Client, diff: &Diff, output: Output) -> anyhow::Result<()> {
+    let mut answer = send(client, &diff.set, true).await?;
+    if let Some(results) = answer["results"].as_array_mut() {
+        results.retain(|result| result["change"] != "UNCHANGED");
+    }
+    show(&answer, output);
+    Ok(())
+}
+
+fn show(answer: &Value, output: Output) {
+    match output {
+        Output::Json => table::print_json(answer),
+        Output::Table => print(answer),
+    }
+}
+
+async fn send(client: &Client, set: &Set, dry_run: bool) -> anyhow::Result<Value> {
+    let mut request = read_all(&set.files)?;
+    if set.prune {
+        request["prune"] = json!({ "labels": set.selector });
+    }
+    if dry_run {
+        request["dryRun"] = json!(true);
+    }
+    client.post("/v1/apply", &request).await
+}
+
+/// The documents of all files, by kind.
+pub fn read_all(files: &[PathBuf]) -> anyhow::Result<Value> {
     let mut request = json!({});
-    for file in &apply.files {
+    for file in files {
         document::add(&mut request, &file.display().to_string(), &read(file)?)?;
     }
     if request == json!({}) {
         bail!("the files hold no document: begin one with `kind: Job`");
     }
-    let answer = client.post("/v1/apply", &request).await?;
-    match output {
-        Output::Json => table::print_json(&answer),
-        Output::Table => {
-            for result in answer["results"].as_array().into_iter().flatten() {
-                let change = table::text(&result["change"]).to_lowercase();
-                say!(
-                    "{} {} {change}",
-                    table::text(&result["kind"]).to_lowercase(),
-                    table::text(&result["name"])
-                );
-            }
-        }
-    }
-    Ok(())
+    Ok(request)
 }
 
-fn read(file: &Path) -> anyhow::Result<String> {
+fn print(answer: &Value) {
+    let results = answer["results"].as_array().map_or(&[] as &[Value], Vec::as_slice);
+    let dry = answer["dryRun"] == true;
+    for result in results {
+        say!("{}", line(result, dry));
+        for change in result["changes"].as_array().into_iter().flatten() {
+            say!("  {}", field(change));
+        }
+    }
+    if results.iter().all(|result| result["change"] == "UNCHANGED") {
+        say!("nothing {}", if dry { "would change" } else { "changed" });
+    }
+    if dry {
+        coming::print(&answer["coming"]);
+    }
+}
+
+fn line(result: &Value, dry: bool) -> String {
+    let change = table::text(&result["change"]).to_lowercase();
+    let change = match change.as_str() {
+        "unchanged" => change,
+        _ if dry => format!("would be {change}"),
+        _ => change,
+    };
+    format!("{} {} {change}", table::text(&result["kind"]).to_lowercase(), table::text(&result["name"]))
+}
+
+/// `schedule: 0 9 * * * → 0 10 * * *`
+fn field(change: &Value) -> String {
+    let value = |side: &str| match change[side].as_str() {
+        None => "(none)".to_owned(),
+        Some("") => "\"\"".to_owned(),
+        Some(text) => text.to_owned(),
+    };
+    format!("{}: {} → {}", table::text(&change["field"]), value("before"), value("after"))
+}
+
+/// A file's text; `-` is standard input.
+pub fn read(file: &Path) -> anyhow::Result<String> {
     if file == Path::new("-") {
         let mut text = String::new();
         std::io::stdin().read_to_string(&mut text).context("reading standard input")?;
         return Ok(text);
     }
     std::fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dry_run_says_would() {
+        let result = json!({ "kind": "Job", "name": "a", "change": "CREATED" });
+        assert_eq!(line(&result, false), "job a created");
+        assert_eq!(line(&result, true), "job a would be created");
+        let same = json!({ "kind": "Job", "name": "a", "change": "UNCHANGED" });
+        assert_eq!(line(&same, true), "job a unchanged");
+    }
+
+    #[test]
+    fn a_field_is_shown_with_both_values() {
+        let change = json!({ "field": "labels.team", "after": "mail" });
+        assert_eq!(field(&change), "labels.team: (none) → mail");
+        assert_eq!(field(&json!({ "field": "queue", "before": "a", "after": "" })), "queue: a → \"\"");
+    }
 }

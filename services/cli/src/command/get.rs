@@ -1,17 +1,14 @@
 //! `escapement get jobs|channels|calendars [NAME]`.
 
-use crate::arguments::{Get, Kind, Output};
+use crate::arguments::{Get, Kind, Order, Output};
 use crate::client::{Client, encode};
 use crate::command::channels;
 use crate::table;
+use anyhow::bail;
 use serde_json::{Value, json};
 
 pub async fn run(client: &Client, get: &Get, output: Output) -> anyhow::Result<()> {
-    let collection = match get.kind {
-        Kind::Jobs => "jobs",
-        Kind::Channels => "channels",
-        Kind::Calendars => "calendars",
-    };
+    let collection = get.kind.collection();
     let path = format!("/v1/{collection}");
     let items = match &get.name {
         Some(name) => {
@@ -22,6 +19,8 @@ pub async fn run(client: &Client, get: &Get, output: Output) -> anyhow::Result<(
             }
             vec![item]
         }
+        None if get.kind == Kind::Jobs => client.list(&format!("{path}?{}", query(get)), collection).await?,
+        None if !query(get).is_empty() => bail!("only jobs have labels, queues, pauses and orders"),
         None => client.list(&path, collection).await?,
     };
     match (output, get.kind) {
@@ -31,6 +30,24 @@ pub async fn run(client: &Client, get: &Get, output: Output) -> anyhow::Result<(
         (Output::Table, Kind::Calendars) => print_calendars(&items),
     }
     Ok(())
+}
+
+/// The filters and the order, as a query.
+fn query(get: &Get) -> String {
+    let mut parts: Vec<String> =
+        get.selector.iter().map(|label| format!("labels={}", encode(label))).collect();
+    parts.extend(get.queue.as_ref().map(|queue| format!("queue={}", encode(queue))));
+    parts.extend(get.paused.map(|paused| format!("paused={paused}")));
+    parts.extend(get.prefix.as_ref().map(|prefix| format!("namePrefix={}", encode(prefix))));
+    parts.extend(get.order.map(|order| {
+        let order = match order {
+            Order::Name => "NAME",
+            Order::Next => "NEXT_FIRE_TIME",
+            Order::Changed => "UPDATE_TIME",
+        };
+        format!("order={order}")
+    }));
+    parts.join("&")
 }
 
 fn print_jobs(jobs: &[Value]) {
