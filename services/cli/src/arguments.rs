@@ -5,6 +5,7 @@ mod alerting;
 mod channels;
 mod check_ins;
 mod define;
+mod import;
 mod operate;
 
 use crate::client::Client;
@@ -14,6 +15,7 @@ pub use channels::{ChannelAction, ChannelCommon, ChannelDeliveries, ChannelTarge
 pub use check_ins::{CheckInAction, CheckInDefinition, CheckIns};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 pub use define::{Apply, Create, Describe, Diff, Get, Order, Runs, Set};
+pub use import::{Import, ImportCommon, ImportSource};
 pub use operate::{Backfill, Cancel, Pause, Rerun, Resume, RunName, Trigger};
 use std::path::PathBuf;
 
@@ -84,6 +86,8 @@ pub enum Command {
     Diff(Diff),
     /// Creates the jobs, channels and calendars of YAML files, and refuses what exists.
     Create(Create),
+    /// Takes over the schedules of cron or Kubernetes: prints documents for `apply`, and says what became of each.
+    Import(Import),
     /// Shows jobs, channels or calendars.
     Get(Get),
     /// Shows all of one: a job with what comes, what was, and who changed it.

@@ -4,6 +4,7 @@ mod arguments;
 mod client;
 mod command;
 mod document;
+mod import;
 mod table;
 
 use arguments::{Arguments, Command};
@@ -30,6 +31,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
         Command::Apply(apply) => command::apply::run(&connection.client()?, &apply, output).await,
         Command::Diff(diff) => command::apply::diff(&connection.client()?, &diff, output).await,
         Command::Create(create) => command::create::run(&connection.client()?, &create, output).await,
+        Command::Import(import) => command::import::run(|| connection.client(), &import, output).await,
         Command::Describe(describe) => command::describe::run(&connection.client()?, &describe, output).await,
         Command::Get(get) => command::get::run(&connection.client()?, &get, output).await,
         Command::Delete(delete) => command::delete::run(&connection.client()?, &delete, output).await,

@@ -14,6 +14,7 @@ pub mod dev;
 pub mod fence;
 pub mod follow;
 pub mod get;
+pub mod import;
 pub mod logs;
 pub mod migrate;
 pub mod pause;
