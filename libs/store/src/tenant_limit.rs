@@ -6,6 +6,7 @@
 //! limit is reached, and who may set one. Limits hold for what is defined from then on; nothing that exists is changed.
 
 use crate::{Store, StoreError, Transaction, sql};
+use chrono::{DateTime, Utc};
 use model::ids::{Generation, TenantId};
 use std::time::Duration;
 use tokio_postgres::Row;
@@ -43,16 +44,6 @@ pub async fn read(tx: &Transaction<'_>, tenant: TenantId) -> Result<Option<Store
     rows.first().map(stored).transpose()
 }
 
-/// As [`read`], without a transaction.
-///
-/// # Errors
-/// [`StoreError`] when the database can't be asked.
-pub async fn look(store: &Store, tenant: TenantId) -> Result<Option<Stored>, StoreError> {
-    let client = store.client("read a tenant's limits").await?;
-    let rows = client.query("read a tenant's limits", sql!("tenant_limit/read.sql"), &[&tenant.0]).await?;
-    rows.first().map(stored).transpose()
-}
-
 /// Keeps everybody else from counting what the tenant has, and from changing its limits, until the transaction ends. What
 /// is read in a later statement is what counts.
 ///
@@ -81,6 +72,17 @@ pub async fn set(tx: &Transaction<'_>, tenant: TenantId, limits: &Limits) -> Res
 pub async fn jobs(tx: &Transaction<'_>, tenant: TenantId, most: i64) -> Result<i64, StoreError> {
     let rows = tx.query(sql!("tenant_limit/jobs.sql"), &[&tenant.0, &most]).await?;
     Ok(rows.first().map_or(0, |row| row.get("jobs")))
+}
+
+/// The instant before which a tenant sees no runs; none when it sees all.
+///
+/// # Errors
+/// [`StoreError`] when the database can't be asked.
+pub async fn shown_from(store: &Store, tenant: TenantId) -> Result<Option<DateTime<Utc>>, StoreError> {
+    let client = store.client("read how far back a tenant sees").await?;
+    let sql = sql!("tenant_limit/shown_from.sql");
+    let rows = client.query("read how far back a tenant sees", sql, &[&tenant.0]).await?;
+    Ok(rows.first().map(|row| row.get("shown_from")))
 }
 
 fn stored(row: &Row) -> Result<Stored, StoreError> {

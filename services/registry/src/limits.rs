@@ -1,4 +1,4 @@
-//! A tenant's limits on what it defines: looked at in the transaction that stores the definition.
+//! A tenant's limits on what it defines, looked at in the transaction that stores the definition; and on what it sees.
 //!
 //! Invariant: of those who create jobs at once, as many succeed as there are places, because each counts while it holds
 //! the tenant's limits. What exists is never measured: a lowered limit breaks nothing, and refuses what comes.
@@ -12,7 +12,7 @@ use rpc::auth::Caller;
 use rpc::status::Exceeded;
 use schedule::{DateSets, Owner, Schedule};
 use std::time::Duration;
-use store::{Transaction, tenant_limit};
+use store::{Store, Transaction, tenant_limit};
 
 /// Occurrences that are looked at for the shortest time between two of them: those of two days, if they are as far apart as
 /// they must be, within these bounds.
@@ -62,6 +62,35 @@ pub async fn check(
         }
     }
     if exceeded.is_empty() { Ok(()) } else { Err(Failure::OverLimit(exceeded)) }
+}
+
+/// Says that there is no run scheduled at an instant that lies further back than the caller's tenant sees.
+///
+/// # Errors
+/// [`Failure::NotFound`], with what `name` answers.
+pub async fn still_shown(
+    store: &Store,
+    caller: &Caller,
+    scheduled_for: DateTime<Utc>,
+    name: impl FnOnce() -> String,
+) -> Result<(), Failure> {
+    match tenant_limit::shown_from(store, caller.tenant_id).await? {
+        Some(from) if scheduled_for < from => Err(Failure::NotFound { kind: "run", name: name() }),
+        _ => Ok(()),
+    }
+}
+
+/// `from`, or the instant as far back as the caller's tenant sees runs, if that is later.
+///
+/// # Errors
+/// When the database can't be asked.
+pub async fn shown_from(
+    store: &Store,
+    caller: &Caller,
+    from: DateTime<Utc>,
+) -> Result<DateTime<Utc>, Failure> {
+    let shown = tenant_limit::shown_from(store, caller.tenant_id).await?;
+    Ok(shown.map_or(from, |shown| shown.max(from)))
 }
 
 fn no_room(tenant: &str, jobs: i64, most: i64, new: i64) -> Exceeded {

@@ -6,6 +6,7 @@
 
 use crate::failure::Failure;
 use crate::jobs;
+use crate::limits;
 use chrono::{DateTime, Utc};
 use model::ids::run_name;
 use model::run::Phase;
@@ -76,6 +77,7 @@ pub async fn watch(
     let scheduled_for = time::instant_of_text("scheduledFor", &request.scheduled_for)
         .map_err(|error| Failure::Invalid(vec![error]))?;
     let job = jobs::find_or_deleted(store, caller, &request.job).await?;
+    limits::still_shown(store, caller, scheduled_for, || run_name(&job.name, scheduled_for)).await?;
     let found = history::get(store, caller.tenant_id, job.id, scheduled_for).await.map_err(Failure::from)?;
     if found.is_none() {
         let name = run_name(&job.name, scheduled_for);

@@ -1,7 +1,7 @@
 //! Runs as people look for them: of one job or of all, latest first, a page at a time.
 
 use crate::failure::Failure;
-use crate::{jobs, page, runs};
+use crate::{jobs, limits, page, runs};
 use chrono::{DateTime, Utc};
 use model::ids::{JobId, instant_text};
 use model::run::{Origin, Phase};
@@ -35,6 +35,7 @@ pub async fn list(
         None => to,
     };
     let job = jobs::find_or_deleted(store, caller, &request.job).await?;
+    let filter = Filter { from: limits::shown_from(store, caller, filter.from).await?, ..filter };
     let mut runs = history::page(store, caller.tenant_id, job.id, before, &filter, size as i64 + 1).await?;
     let last =
         page::cut(&mut runs, size).map(|last| page::token_of(&kind, &instant_text(last.scheduled_for)));
@@ -64,6 +65,7 @@ pub async fn search(
         Some(text) => keyset(&text)?,
         None => (to, JobId(uuid::Uuid::nil())),
     };
+    let filter = Filter { from: limits::shown_from(store, caller, filter.from).await?, ..filter };
     let mut found = history::search(store, caller.tenant_id, before, &filter, size as i64 + 1).await?;
     let last = page::cut(&mut found, size)
         .map(|last| page::token_of(&kind, &format!("{} {}", instant_text(last.run.scheduled_for), last.job)));

@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use crate::registry::Registry;
-use crate::{idempotency, jobs, output, rerun, run_list, watch_runs};
+use crate::{idempotency, jobs, limits, output, rerun, run_list, watch_runs};
 use chrono::{DateTime, Utc};
 use model::ids::{JobId, RunKey, run_name};
 use rpc::auth::{Caller, Role};
@@ -78,8 +78,9 @@ async fn get(store: &Store, caller: &Caller, request: &v1::GetRunRequest) -> Res
     let scheduled_for = time::instant_of_text("scheduledFor", &request.scheduled_for)
         .map_err(|error| Failure::Invalid(vec![error]))?;
     let job = jobs::find_or_deleted(store, caller, &request.job).await?;
-    let found = history::get(store, caller.tenant_id, job.id, scheduled_for).await?;
     let name = || run_name(&job.name, scheduled_for);
+    limits::still_shown(store, caller, scheduled_for, name).await?;
+    let found = history::get(store, caller.tenant_id, job.id, scheduled_for).await?;
     let found = found.ok_or_else(|| Failure::NotFound { kind: "run", name: name() })?;
     let attempts = history::attempts(store, caller.tenant_id, job.id, scheduled_for).await?;
     let attempts = attempts.into_iter().map(attempt).collect();

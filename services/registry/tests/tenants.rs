@@ -120,6 +120,32 @@ async fn as_many_jobs_are_created_at_once_as_there_are_places() {
 }
 
 #[tokio::test]
+async fn runs_are_shown_as_far_back_as_the_tenant_may_see() {
+    let registry = Registry::start().await;
+    let (_, created) = registry.admin("POST", "/v1/jobs", Some(&job("invoices"))).await;
+    let id = created["id"].as_str().unwrap();
+    let (old, new) = (registry.plan(id, -100_000).await, registry.plan(id, -60).await);
+    let seen = async |path: &str| {
+        let (status, page) = registry.admin("GET", path, None).await;
+        assert_eq!(status, 200, "{page}");
+        let runs = page["runs"].as_array().unwrap().iter();
+        runs.map(|run| run["scheduledFor"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let one = async |at: &str| registry.admin("GET", &format!("/v1/jobs/invoices/runs/{at}"), None).await.0;
+    for path in ["/v1/jobs/invoices/runs", "/v1/runs"] {
+        assert_eq!(seen(path).await, [new.clone(), old.clone()], "{path}");
+    }
+    assert_eq!((one(&new).await, one(&old).await), (200, 200));
+    limited(&registry, json!({ "historyDays": 1 })).await;
+    for path in ["/v1/jobs/invoices/runs", "/v1/runs", "/v1/runs?from=2020-01-01T00:00:00Z"] {
+        assert_eq!(seen(path).await, std::slice::from_ref(&new), "{path}");
+    }
+    assert_eq!((one(&new).await, one(&old).await), (200, 404));
+    let output = format!("/v1/jobs/invoices/runs/{old}/output?once=true");
+    assert_eq!(registry.admin("GET", &output, None).await.0, 404);
+}
+
+#[tokio::test]
 async fn a_definition_over_a_limit_is_refused_where_it_is_over_and_what_was_there_stays() {
     let registry = Registry::start().await;
     let fast = with(job("fast"), json!({ "schedule": "*/30 * * * * *" }));

@@ -14,7 +14,7 @@ const ELSEWHERE: &str = "WorkerService/";
 
 /// Which columns may call each method, as docs/security.md says.
 fn matrix() -> BTreeMap<String, [bool; 5]> {
-    let page = include_str!("../../../docs/security.md");
+    let page = include_str!("../../../../docs/security.md");
     let (_, table) = page.split_once("## The matrix").expect("a matrix");
     let mut rows = BTreeMap::new();
     for line in table.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| ---")) {
