@@ -93,20 +93,73 @@ async fn the_statements_use_their_indexes_on_full_tables() {
         ("alert_delivery/claim", vec![&32_i64, &4_i64, &none, &30_000_i64], &["alert_delivery_due"]),
     ];
     for (name, params, indexes) in statements {
-        let path = format!("{}/sql/{name}.sql", env!("CARGO_MANIFEST_DIR"));
-        let text = std::fs::read_to_string(&path).expect("a statement");
-        // The header's lines are comments, which EXPLAIN may stand before.
-        let rows = client.query(&format!("EXPLAIN {text}"), &params).await.expect(name);
-        let plan: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
-        let plan = plan.join("\n");
-        for index in indexes {
-            assert!(plan.contains(index), "{name} does not use {index}:\n{plan}");
-        }
-        let small = ["alert_channel", "channel_failure", "due", "now"];
-        let read_whole = plan.split("Seq Scan on ").skip(1).filter_map(|rest| rest.split_whitespace().next());
-        let read_whole: Vec<_> = read_whole.filter(|table| !small.contains(table)).collect();
-        assert!(read_whole.is_empty(), "{name} reads all of {read_whole:?}:\n{plan}");
+        uses(&client, name, &params, indexes).await;
     }
+}
+
+/// Looking after alerts, asking for ends of runs and judging check-ins cost what is found, not what there is.
+#[tokio::test]
+async fn the_statements_of_alerts_and_check_ins_use_their_indexes_on_full_tables() {
+    let cell = Cell::create().await;
+    let client = cell.connect().await;
+    fill(&client, 20_000).await;
+    fill_check_ins(&client, 20_000).await;
+    let ids: Vec<Uuid> = vec![Uuid::from_u128(1), Uuid::from_u128(2)];
+    let (now, tenant) = (chrono::Utc::now(), model::ids::TenantId::DEFAULT.0);
+    let (later, yesterday) = (now + chrono::Duration::minutes(1), now - chrono::Duration::days(1));
+    let instants = vec![now, now];
+    let any: Option<Uuid> = None;
+    let (none, open): (Vec<&str>, Vec<&str>) = (Vec::new(), vec!["OPEN"]);
+    let hash = vec![7_u8; 32];
+    let statements: [(&str, Vec<&(dyn ToSql + Sync)>, &[&str]); 15] = [
+        (
+            "verdict/ends",
+            vec![&now, &later, &yesterday, &5_000_i64],
+            &["job_alert_on", "run_outcome"],
+        ),
+        ("verdict/slow", vec![&now, &yesterday, &5_000_i64], &["job_alert_on", "run_lease_", "verdict_pkey"]),
+        ("verdict/streak", vec![&ids, &instants, &yesterday], &["run_"]),
+        ("verdict/told", vec![&ids, &instants], &["verdict_pkey"]),
+        ("verdict/owners", vec![&ids], &["job_pkey"]),
+        ("alert/lock_open", vec![&ids], &["alert_one_open"]),
+        ("alert/lock_to_tell", vec![&500_i64], &["alert_to_tell", "alert_repeat"]),
+        ("alert/lives", vec![&ids], &["alert_pkey", "job_pkey", "check_in_pkey"]),
+        (
+            "alert/page",
+            vec![&tenant, &now, &ids[0], &any, &any, &none, &none, &100_i64],
+            &["alert_of_tenant", "job_pkey"],
+        ),
+        (
+            "alert/page_unresolved",
+            vec![&tenant, &now, &ids[0], &any, &any, &none, &open, &100_i64],
+            &["alert_open_of_tenant"],
+        ),
+        ("alert/recovered_check_ins", vec![&500_i64], &["alert_one_open_check_in", "check_in_pkey"]),
+        ("alert_delivery/openings", vec![&ids], &["alert_delivery_"]),
+        ("check_in/lock_due", vec![&500_i64], &["check_in_due"]),
+        ("check_in/lock_token", vec![&hash], &["check_in_token_hash_key"]),
+        ("check_in_report/since", vec![&ids, &instants], &["check_in_report_pkey"]),
+    ];
+    for (name, params, indexes) in statements {
+        uses(&client, name, &params, indexes).await;
+    }
+}
+
+/// Fails when a statement uses none of these indexes, or reads a large table whole.
+async fn uses(client: &tokio_postgres::Client, name: &str, params: &[&(dyn ToSql + Sync)], indexes: &[&str]) {
+    let path = format!("{}/sql/{name}.sql", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(&path).expect("a statement");
+    // The header's lines are comments, which EXPLAIN may stand before.
+    let rows = client.query(&format!("EXPLAIN {text}"), params).await.expect(name);
+    let plan: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
+    let plan = plan.join("\n");
+    for index in indexes {
+        assert!(plan.contains(index), "{name} does not use {index}:\n{plan}");
+    }
+    let small = ["alert_channel", "channel_failure", "due", "now"];
+    let read_whole = plan.split("Seq Scan on ").skip(1).filter_map(|rest| rest.split_whitespace().next());
+    let read_whole: Vec<_> = read_whole.filter(|table| !small.contains(table)).collect();
+    assert!(read_whole.is_empty(), "{name} reads all of {read_whole:?}:\n{plan}");
 }
 
 const DEFINITION: &str = r#"{"schedule": "* * * * *", "timezone": "UTC", "dst_gap": "RUN_AFTER", "dst_fold": "FIRST",
@@ -139,7 +192,8 @@ async fn fill(client: &tokio_postgres::Client, jobs: i32) {
              SELECT id, tenant, id, date_trunc('day', now()), now(), 1, i, 0, 0, 0, 0, 1, 1, 'SCHEDULE', true, 'default' FROM n;
          INSERT INTO run_output (job_id, scheduled_for, attempt, tail) SELECT id, date_trunc('day', now()), 1, '' FROM n;
          INSERT INTO run_outcome (job_id, tenant_id, scheduled_for, at, attempt, state, reason, final)
-             SELECT id, tenant, date_trunc('day', now()), now(), 1, 'FAILED', 'WORK_FAILED', true FROM n;
+             SELECT id, tenant, at, now(), 1, 'FAILED', 'WORK_FAILED', true
+             FROM n, generate_series(date_trunc('day', now()) - interval '1 day', now() + interval '1 day', '1 day') at;
          INSERT INTO verdict (job_id, occurrence, judged_at, deadline, kind, cause)
              SELECT id, date_trunc('day', now()), now(), now(), 'NO_SUCCESS', 'WAITING' FROM n;
          INSERT INTO alert_channel (id, tenant_id, created_at, name, kind, url)
@@ -149,6 +203,23 @@ async fn fill(client: &tokio_postgres::Client, jobs: i32) {
                     CASE WHEN i % 100 > 0 THEN now() END, 'NO_SUCCESS', 'WAITING' FROM n WHERE i % 10 = 0;
          INSERT INTO alert_delivery (id, alert_id, channel_id, created_at, next_try_at, delivered_at, event, body)
              SELECT gen_random_uuid(), a.id, c.id, now(), now(), a.resolved_at, 'OPENED', '{{}}' FROM alert a, alert_channel c;
+         ANALYZE"
+    );
+    client.batch_execute(&script).await.expect("filled");
+}
+
+/// So many check-ins with a report each, and alerts of each tenth; each hundredth alert has something to tell.
+async fn fill_check_ins(client: &tokio_postgres::Client, check_ins: i32) {
+    let script = format!(
+        "INSERT INTO check_in (id, tenant_id, created_at, updated_at, judged_through, looked_through, judge_at, token_hash, name,
+                               definition)
+             SELECT id, tenant, now(), now(), now(), now(), now() + i * interval '1 second', sha256(i::text::bytea),
+                    'check-in-' || i, '{{}}' FROM n WHERE i <= {check_ins};
+         INSERT INTO check_in_report (check_in_id, at, kind) SELECT id, created_at, 'SUCCESS' FROM check_in;
+         INSERT INTO alert (id, tenant_id, check_in_id, subject, opened_at, resolved_at, kind, cause, next_repeat_at, to_tell)
+             SELECT gen_random_uuid(), tenant, id, 'CHECK_IN', now(), CASE WHEN i % 100 > 0 THEN now() END, 'CHECK_IN',
+                    'NO_CHECK_IN', now() + i * interval '1 second', CASE WHEN i % 1000 = 0 THEN 'ACKNOWLEDGED' END
+             FROM n WHERE i % 10 = 0;
          ANALYZE"
     );
     client.batch_execute(&script).await.expect("filled");

@@ -1,5 +1,6 @@
 -- Up to $3 scheduled runs whose attempt takes, or took, longer than alert.on.runtime_over of their job allows: those at work,
 -- and of its newest 20 since $2 those that ended after $1. One that has a verdict about it is left out. No row: none.
+-- OFFSET 0 keeps each look-up a primary key look-up.
 SELECT k.job_id, k.scheduled_for, k.since
 FROM (SELECT j.id, (j.definition -> 'alert' -> 'on' ->> 'runtime_over')::bigint * interval '1 millisecond' AS over
       FROM job j
@@ -18,5 +19,6 @@ CROSS JOIN LATERAL (
     WHERE r.finished_at > $1 AND r.accepted_at + j.over < r.finished_at
 ) k
 WHERE NOT EXISTS (SELECT FROM verdict v
-                  WHERE v.job_id = k.job_id AND v.occurrence = k.scheduled_for AND v.kind = 'RUNTIME')
+                  WHERE v.job_id = k.job_id AND v.occurrence = k.scheduled_for AND v.kind = 'RUNTIME'
+                  OFFSET 0)
 ORDER BY k.job_id, k.scheduled_for LIMIT $3
