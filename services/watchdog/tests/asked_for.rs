@@ -219,3 +219,88 @@ async fn nobody_is_told_of_a_failure_of_a_job_that_is_paused_deleted_disabled_or
     );
     assert_eq!(cell.check(term, 70).await.opened, 0);
 }
+
+/// A sequence of numbers that is the same at each run.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % sides
+    }
+}
+
+/// An hour of a job that is due each minute, with a deadline of 30 s: what becomes of each run, when somebody looks, who
+/// leads and what people do with alerts is diced.
+async fn live(seed: u64) {
+    let (cell, mut term) = cell().await;
+    let mut dice = Dice(seed);
+    let mut both = definition("* * * * *", 30);
+    both.alert.on = On { failed: true, skipped_by_overlap: true, ..On::default() };
+    let job = cell.job("invoices", &both).await;
+    let (mut failed, mut succeeded, mut revision) = (0, 0, 1);
+    for minute in 1..=60 {
+        let second = minute * 60;
+        match dice.roll(6) {
+            0 => {}
+            1 => cell.end(job, second, "SKIPPED", "OVERLAP", second + 1).await,
+            2 | 3 => {
+                cell.end(job, second, "FAILED", "WORK_FAILED", second + 5).await;
+                failed += 1;
+            }
+            _ => {
+                cell.success(job, second, second + 5).await;
+                succeeded += 1;
+            }
+        }
+        if dice.roll(4) == 0 {
+            continue; // nobody looks
+        }
+        if dice.roll(5) == 0 {
+            revision += 1;
+            term = cell.lead(revision).await;
+        }
+        for after in [6, 34] {
+            cell.check(term, second + after).await;
+        }
+        if dice.roll(3) == 0 {
+            rows!(
+                cell,
+                "UPDATE alert SET acknowledged_at = esc_now(), acknowledged_by = 'ann', next_repeat_at = NULL, \
+                                  to_tell = 'ACKNOWLEDGED' \
+                 WHERE resolved_at IS NULL AND acknowledged_at IS NULL AND NOT untold"
+            );
+        }
+    }
+    cell.success(job, 3_660, 3_661).await;
+    let last = cell.check(term, 3_694).await;
+    let again = cell.check(term, 3_695).await;
+    assert_eq!((again.judged, again.opened, again.resolved, again.deliveries), (0, 0, 0, 0), "{last:?}");
+    // Each occurrence has succeeded in time or is recorded, once for each thing that its owner wants to hear of.
+    assert_eq!(cell.number("SELECT count(*) FROM verdict WHERE kind = 'NO_SUCCESS'").await, 60 - succeeded);
+    assert_eq!(cell.number("SELECT count(*) FROM verdict WHERE kind = 'FAILED'").await, failed);
+    // What an alert counts is what was recorded, and each recorded occurrence is in an alert that was told, or in one of
+    // another kind that tells of it.
+    let counted = "SELECT (SELECT sum(count) FROM alert)::bigint - (SELECT count(*) FROM verdict)";
+    assert_eq!(cell.number(counted).await, 0);
+    let unheard = "SELECT count(*) FROM (SELECT DISTINCT occurrence FROM verdict) v WHERE NOT EXISTS ( \
+                   SELECT FROM alert a WHERE NOT a.untold AND v.occurrence BETWEEN a.first_occurrence AND a.last_occurrence)";
+    assert_eq!(cell.number(unheard).await, 0);
+    // Every alert has ended; who was told of its opening was told of its end, once, and nobody else.
+    assert_eq!(cell.number("SELECT count(*) FROM alert WHERE resolved_at IS NULL").await, 0);
+    let events = "SELECT (count(*) FILTER (WHERE event = 'OPENED') - count(*) FILTER (WHERE event = 'RESOLVED'))::bigint \
+                  FROM alert_delivery";
+    assert_eq!(cell.number(events).await, 0);
+    let twice = "SELECT count(*) FROM (SELECT FROM alert_event WHERE what IN ('OPENED', 'RESOLVED') \
+                 GROUP BY alert_id, what HAVING count(*) > 1) e";
+    assert_eq!(cell.number(twice).await, 0);
+    let untold = "SELECT count(*) FROM alert a JOIN alert_delivery d ON d.alert_id = a.id WHERE a.untold";
+    assert_eq!(cell.number(untold).await, 0);
+}
+
+#[tokio::test]
+async fn whatever_happens_each_occurrence_is_told_once_and_every_alert_ends() {
+    for seed in 1..=8 {
+        live(seed).await;
+    }
+}

@@ -184,3 +184,26 @@ async fn a_job_that_no_longer_has_a_deadline_keeps_no_alert_open() {
     cell.change(job, &skips).await;
     assert_eq!(cell.check(term, 76).await.resolved, 1);
 }
+
+/// A job that is deleted at the very moment at which a deadline of a definition that was replaced is looked at: either the
+/// look comes first, or the deletion is seen. Nobody is told of an alert that ends with the next look.
+#[tokio::test]
+async fn a_job_that_is_being_deleted_while_a_rest_of_it_is_due_waits_for_the_deletion() {
+    let cell = Cell::create().await;
+    let term = cell.lead(1).await;
+    let job = cell.job("invoices", &definition("* * * * *", 600)).await;
+    cell.clock_to(70).await;
+    cell.change(job, &definition("0 0 1 1 *", 600)).await;
+    assert_eq!(cell.check(term, 80).await.judged, 0);
+    assert_eq!(rows!(cell, "SELECT FROM watch_rest").len(), 1, "what is left of the first definition");
+
+    cell.clock_to(664).await;
+    let mut client = cell.store.client("test").await.expect("connected");
+    let tx = client.begin("test").await.expect("begun");
+    let locked = store::job_change::lock(&tx, &[job]).await.expect("locked");
+    store::job_change::delete(&tx, locked.at, "test", &locked.jobs[0]).await.expect("deleted");
+    assert_eq!(cell.check(term, 664).await.judged, 0, "it is left for the next look");
+    tx.commit().await.expect("committed");
+    let seen = cell.check(term, 665).await;
+    assert_eq!((seen.missed, seen.opened, seen.resolved), (0, 0, 0), "{seen:?}");
+}
