@@ -124,3 +124,63 @@ async fn what_people_ask_for_uses_its_index() {
         "{forget}"
     );
 }
+
+#[tokio::test]
+async fn tokens_limits_and_the_audit_trail_are_found_by_their_indexes() {
+    let cell = Cell::create().await;
+    let sql = cell.connect().await;
+    sql.batch_execute(
+        "INSERT INTO tenant (id, name) SELECT md5(n::text)::uuid, 'tenant-' || n FROM generate_series(1, 2000) n;
+         INSERT INTO tenant_limit (tenant_id, max_jobs) SELECT id, 10 FROM tenant;
+         INSERT INTO api_token (id, tenant_id, name, role, prefix, hash)
+         SELECT gen_random_uuid(), md5((n % 2000 + 1)::text)::uuid, 'token-' || n, 'ADMIN', 'esc_', sha256(n::text::bytea)
+         FROM generate_series(1, 20000) n;
+         INSERT INTO audit_event (at, tenant_id, actor, action, object)
+         SELECT esc_now() - n * interval '1 s', md5((n % 20 + 1)::text)::uuid, 'ci', 'job.update', 'job/' || n
+         FROM generate_series(1, 50000) n;
+         INSERT INTO job (id, tenant_id, generation, created_at, updated_at, name, definition)
+         SELECT gen_random_uuid(), md5((n % 2000 + 1)::text)::uuid, 1, esc_now(), esc_now(), 'job-' || n, '{}'
+         FROM generate_series(1, 20000) n;
+         ANALYZE",
+    )
+    .await
+    .unwrap();
+    let tenant = sql.query_one("SELECT md5('7')::uuid", &[]).await.unwrap().get::<_, uuid::Uuid>(0);
+    let (id, now, text) = (uuid::Uuid::from_u128(7), Utc::now(), None::<String>);
+    let at = None::<DateTime<Utc>>;
+    let ids = vec![id];
+    let statements: [(&str, &[&(dyn ToSql + Sync)], &str); 12] = [
+        (
+            include_str!("../sql/api_token/page.sql"),
+            &[&tenant, &false, &false, &"", &id, &100_i64],
+            "api_token_by_name",
+        ),
+        (
+            include_str!("../sql/api_token/named.sql"),
+            &[&tenant, &true, &Some(id), &"token-7"],
+            "api_token_by_name",
+        ),
+        (include_str!("../sql/api_token/lock.sql"), &[&tenant, &id], "api_token_by_name"),
+        (include_str!("../sql/api_token/other_admins.sql"), &[&tenant, &id], "api_token_by_name"),
+        (include_str!("../sql/api_token/revoke.sql"), &[&id], "api_token_pkey"),
+        (include_str!("../sql/api_token/lost.sql"), &[&ids], "api_token_pkey"),
+        (include_str!("../sql/api_token/note_use.sql"), &[&ids], "api_token_pkey"),
+        (
+            include_str!("../sql/audit_event/page.sql"),
+            &[&tenant, &text, &text, &text, &at, &at, &now, &7_i64, &100_i64],
+            "audit_event_by_time",
+        ),
+        (
+            include_str!("../sql/tenant/find.sql"),
+            &[&Some("tenant-7"), &None::<uuid::Uuid>],
+            "tenant_name_key",
+        ),
+        (include_str!("../sql/tenant/page.sql"), &[&"tenant-7", &100_i64], "tenant_name_key"),
+        (include_str!("../sql/tenant_limit/read.sql"), &[&tenant], "tenant_limit_pkey"),
+        (include_str!("../sql/tenant_limit/jobs.sql"), &[&tenant, &11_i64], "job_by_"),
+    ];
+    for (statement, params, index) in statements {
+        let plan = plan(&sql, statement, params).await;
+        assert!(plan.contains(index) && !plan.contains("Seq Scan"), "{statement}\n{plan}");
+    }
+}
