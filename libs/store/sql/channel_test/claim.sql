@@ -1,7 +1,7 @@
 -- Takes up to $1 tests that wait, and deletes those that are older than an hour. A row for each that was taken; one whose
 -- taker dies is not taken again: who asked has long given up.
 WITH old AS (
-    DELETE FROM channel_test WHERE created_at < esc_now() - interval '1 hour'
+    DELETE FROM channel_test WHERE created_at < (SELECT esc_now()) - interval '1 hour'
 ), due AS MATERIALIZED (
     SELECT id FROM channel_test
     WHERE taken_at IS NULL AND created_at >= (SELECT esc_now()) - interval '1 minute'
