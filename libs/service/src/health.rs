@@ -5,6 +5,7 @@
 //! Deliberately does no probing of its own: loops and connections report, the server only tells.
 
 use crate::telemetry::Metrics;
+use crate::tls::Incoming;
 use axum::Router;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
@@ -163,11 +164,17 @@ async fn expose(State(metrics): State<Metrics>) -> Response {
 pub struct Server {
     /// Where it listens.
     pub address: SocketAddr,
+    scheme: &'static str,
     stop: CancellationToken,
     task: JoinHandle<std::io::Result<()>>,
 }
 
 impl Server {
+    /// Its address as a client is told it: `https://…` with TLS.
+    pub fn url(&self) -> String {
+        format!("{}://{}", self.scheme, self.address)
+    }
+
     /// Takes no more connections, answers what it has, and ends.
     ///
     /// # Errors
@@ -183,10 +190,15 @@ impl Server {
 /// # Errors
 /// When the listener has no address.
 pub fn serve(listener: TcpListener, router: Router, stop: CancellationToken) -> std::io::Result<Server> {
-    let address = listener.local_addr()?;
+    Ok(serve_incoming(Incoming::new(listener, None)?, router, stop))
+}
+
+/// [`serve`], with TLS if `incoming` has it.
+pub fn serve_incoming(incoming: Incoming, router: Router, stop: CancellationToken) -> Server {
+    let (address, scheme) = (incoming.address(), incoming.scheme());
     let ended = stop.clone().cancelled_owned();
-    let serving = axum::serve(listener, router).with_graceful_shutdown(ended);
-    Ok(Server { address, stop, task: tokio::spawn(async move { serving.await }) })
+    let serving = axum::serve(incoming, router).with_graceful_shutdown(ended);
+    Server { address, scheme, stop, task: tokio::spawn(async move { serving.await }) }
 }
 
 #[cfg(test)]

@@ -12,3 +12,4 @@ pub mod refusal;
 pub mod runtime;
 pub mod shutdown;
 pub mod telemetry;
+pub mod tls;

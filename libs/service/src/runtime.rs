@@ -5,13 +5,16 @@ mod arguments;
 use crate::config::{Common, ConfigError, Problem, Settings, Validate};
 use crate::health::{self, Health, Server};
 use crate::telemetry::{self, Metrics};
+use crate::tls::{Files, Incoming, Tls};
 use crate::{endpoints, shutdown};
 use arguments::Arguments;
 use axum::Router;
 use std::error::Error;
 use std::future::Future;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::OnceLock;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -35,6 +38,8 @@ pub struct Context<T> {
     /// Cancelled when the process is to stop.
     pub shutdown: CancellationToken,
     metrics: Metrics,
+    tls: Option<Tls>,
+    probes: OnceLock<SocketAddr>,
     endpoints_file: Option<PathBuf>,
 }
 
@@ -47,7 +52,7 @@ pub enum RuntimeError {
         /// The setting that names it.
         setting: &'static str,
         /// The address.
-        address: std::net::SocketAddr,
+        address: SocketAddr,
         /// Why.
         #[source]
         source: std::io::Error,
@@ -64,36 +69,59 @@ pub enum RuntimeError {
 }
 
 impl<T> Context<T> {
-    /// Starts the operations server on `listen_http`, with the routes of `extra` beside its own. It goes on
-    /// through the drain, until [`Server::stop`] or the end of the process.
+    /// Starts the operations server on `listen_http`, with the routes of `extra` beside its own, and on
+    /// `listen_probes`, if that is set, without TLS and with its own only. It goes on through the drain, until
+    /// [`Server::stop`] or the end of the process.
     ///
     /// # Errors
     /// [`RuntimeError::Listen`].
     pub async fn serve_http(&self, extra: Router) -> Result<Server, RuntimeError> {
-        let listener = self.listen("listen_http", self.common.listen_http).await?;
-        let router = health::router(self.health.clone(), self.metrics.clone()).merge(extra);
-        health::serve(listener, router, CancellationToken::new()).map_err(|source| RuntimeError::Listen {
-            setting: "listen_http",
-            address: self.common.listen_http,
-            source,
-        })
+        let incoming = self.bind("listen_http", self.common.listen_http, self.tls.clone()).await?;
+        let stop = CancellationToken::new();
+        let probes = health::router(self.health.clone(), self.metrics.clone());
+        if let Some(address) = self.common.listen_probes {
+            let incoming = self.bind("listen_probes", address, None).await?;
+            let _ = self.probes.set(incoming.address());
+            // Ends with the other one.
+            drop(health::serve_incoming(incoming, probes.clone(), stop.clone()));
+        }
+        Ok(health::serve_incoming(incoming, probes.merge(extra), stop))
     }
 
-    /// Binds `address`, which `setting` names.
+    /// Binds `address`, which `setting` names, for callers who present tokens.
     ///
     /// # Errors
     /// [`RuntimeError::Listen`].
-    pub async fn listen(
+    pub async fn listen(&self, setting: &'static str, address: SocketAddr) -> Result<Incoming, RuntimeError> {
+        self.warn_of_clear_tokens(setting, address);
+        self.bind(setting, address, self.tls.clone()).await
+    }
+
+    /// Says so when tokens that are sent to `address`, which `setting` names, can be read on their way.
+    pub fn warn_of_clear_tokens(&self, setting: &'static str, address: SocketAddr) {
+        if self.tls.is_none() && !address.ip().is_loopback() {
+            tracing::warn!(
+                setting,
+                listen.address = %address,
+                "Tokens travel in the clear: set tls_certificate_file and tls_key_file, unless something in front of \
+                 this process speaks TLS"
+            );
+        }
+    }
+
+    async fn bind(
         &self,
         setting: &'static str,
-        address: std::net::SocketAddr,
-    ) -> Result<TcpListener, RuntimeError> {
-        let bound = TcpListener::bind(address).await;
+        address: SocketAddr,
+        tls: Option<Tls>,
+    ) -> Result<Incoming, RuntimeError> {
+        let bound = TcpListener::bind(address).await.and_then(|listener| Incoming::new(listener, tls));
         bound.map_err(|source| RuntimeError::Listen { setting, address, source })
     }
 
     /// Writes the bound addresses where `--endpoints-file` says, with the process's name and id beside them.
-    /// Nothing without that argument. `endpoints` is an object: `{"http": "http://127.0.0.1:4711"}`.
+    /// Nothing without that argument. `endpoints` is an object: `{"http": "http://127.0.0.1:4711"}`; `probes` joins it
+    /// where `listen_probes` is set.
     ///
     /// # Errors
     /// [`RuntimeError::Endpoints`].
@@ -101,6 +129,9 @@ impl<T> Context<T> {
         let Some(path) = &self.endpoints_file else { return Ok(()) };
         endpoints["name"] = self.common.name.as_str().into();
         endpoints["pid"] = std::process::id().into();
+        if let Some(probes) = self.probes.get() {
+            endpoints["probes"] = format!("http://{probes}").into();
+        }
         endpoints::write(path, &endpoints)
             .map_err(|source| RuntimeError::Endpoints { path: path.clone(), source })
     }
@@ -149,10 +180,14 @@ where
     let drain = common.drain();
     let (result, guard) = runtime.block_on(async {
         let guard = telemetry::init(name, &common)?;
+        // Checked with the configuration; what has become wrong since then is told the same way.
+        let tls = Files::of(&common).and_then(|files| files.map(Tls::follow).transpose());
         let context = Context {
             shutdown: shutdown::signals()?,
             health: Health::new(),
             metrics: guard.metrics.clone(),
+            tls: tls.map_err(misconfigured)?,
+            probes: OnceLock::new(),
             endpoints_file: arguments.endpoints_file,
             common,
             settings,

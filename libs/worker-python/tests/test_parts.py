@@ -201,6 +201,8 @@ class WorkerTest(unittest.TestCase):
             (lambda: Worker("127.0.0.1:7001", "secret"), "use http://host:port"),
             (lambda: Worker("http://host:port", "secret"), "use http://host:port"),
             (lambda: Worker("https://dispatcher:7001", "secret"), "tls_ca"),
+            (lambda: Worker("http://dispatcher:7001", "secret", tls_certificate=b"x"), "tls_key is missing"),
+            (lambda: Worker("http://dispatcher:7001", "secret", tls_key=b"x"), "tls_certificate is missing"),
             (lambda: Worker(good, ""), "the token is missing"),
             (lambda: Worker(good, "a\nb"), "the token is missing"),
             (lambda: Worker(good, "secret", slots=0), "0 slots: use 1 to"),

@@ -4,7 +4,7 @@
 //! is in `lease`.
 
 use crate::lease::{Answer, Peer, Question};
-use crate::worker::endpoint;
+use crate::trust::Trust;
 use rpc::v1;
 use rpc::v1::worker_service_client::WorkerServiceClient;
 use std::collections::HashMap;
@@ -22,13 +22,13 @@ const CHANNELS_MAX: usize = 256;
 /// Who asks, and through what.
 pub(crate) struct Asker {
     authorization: MetadataValue<Ascii>,
-    tls_ca: Option<Vec<u8>>,
+    trust: Trust,
     channels: HashMap<String, Channel>,
 }
 
 impl Asker {
-    pub(crate) fn new(authorization: MetadataValue<Ascii>, tls_ca: Option<Vec<u8>>) -> Self {
-        Self { authorization, tls_ca, channels: HashMap::new() }
+    pub(crate) fn new(authorization: MetadataValue<Ascii>, trust: Trust) -> Self {
+        Self { authorization, trust, channels: HashMap::new() }
     }
 
     /// Asks them all at once; an answer for each, in any order.
@@ -53,7 +53,7 @@ impl Asker {
         if let Some(channel) = self.channels.get(address) {
             return Some(channel.clone());
         }
-        let endpoint = match endpoint(address, self.tls_ca.as_deref()) {
+        let endpoint = match self.trust.endpoint(address) {
             Ok(endpoint) => endpoint,
             Err(error) => {
                 tracing::warn!(dispatcher.address = address, error = %error, "A dispatcher can't be asked");

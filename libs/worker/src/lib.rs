@@ -54,6 +54,7 @@ mod payload;
 mod report;
 mod signals;
 mod supervise;
+mod trust;
 mod worker;
 
 pub use context::RunContext;

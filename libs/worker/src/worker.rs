@@ -4,7 +4,8 @@ use crate::ask::Asker;
 use crate::context::RunContext;
 use crate::executor::{BoxError, Executor, Handlers};
 use crate::keeper::{Identity, Keeper};
-use crate::link::{self, Link};
+use crate::link::Link;
+use crate::trust::Trust;
 use secrecy::{ExposeSecret, SecretString};
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
@@ -13,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 use tonic::metadata::{Ascii, MetadataValue};
-use tonic::transport::{Certificate, ClientTlsConfig, Endpoint};
+use tonic::transport::Endpoint;
 
 /// The most runs at a time that a worker can ask for.
 pub const SLOTS_MAX: usize = 100_000;
@@ -27,7 +28,7 @@ pub struct Worker {
     executor: Arc<dyn Executor>,
     dispatchers: Vec<Endpoint>,
     authorization: MetadataValue<Ascii>,
-    tls_ca: Option<Vec<u8>>,
+    trust: Trust,
     drain: Duration,
     status: watch::Sender<Status>,
 }
@@ -80,6 +81,15 @@ pub enum BuildError {
         /// As given.
         address: String,
     },
+    /// Certificates or a key that can't be used.
+    #[error("the certificates or the key for {address:?} can't be used (tls_ca, tls_identity)")]
+    Tls {
+        /// As given.
+        address: String,
+        /// Why.
+        #[source]
+        source: tonic::transport::Error,
+    },
     /// A token that can't be sent.
     #[error("the token is missing, or has characters that no token has")]
     Token,
@@ -106,7 +116,7 @@ pub struct WorkerBuilder {
     handlers: Handlers,
     wrong: Option<BuildError>,
     dispatchers: Vec<String>,
-    tls_ca: Option<Vec<u8>>,
+    trust: Trust,
     token: SecretString,
     drain: Duration,
 }
@@ -125,7 +135,7 @@ impl Worker {
             handlers: Handlers::default(),
             wrong: None,
             dispatchers: Vec::new(),
-            tls_ca: None,
+            trust: Trust::default(),
             token: SecretString::default(),
             drain: Duration::from_secs(30),
         }
@@ -140,7 +150,7 @@ impl Worker {
     /// that can't be reached, or refuse the token, are tried again for as long as it takes.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> Summary {
         let capacity = CAPACITY_MIN + 4 * self.identity.slots;
-        let asker = Asker::new(self.authorization.clone(), self.tls_ca);
+        let asker = Asker::new(self.authorization.clone(), self.trust);
         let link = Link::new(self.dispatchers, self.authorization, capacity);
         Keeper::new(self.identity, self.executor, link, asker, self.drain, self.status).run(shutdown).await
     }
@@ -157,7 +167,14 @@ impl WorkerBuilder {
     /// The certificate, in PEM, of the authority that `https` dispatchers are checked against.
     #[must_use]
     pub fn tls_ca(mut self, pem: impl Into<Vec<u8>>) -> Self {
-        self.tls_ca = Some(pem.into());
+        self.trust.believe(pem.into());
+        self
+    }
+
+    /// The certificate and its key, both in PEM, that the worker shows to `https` dispatchers that ask for one.
+    #[must_use]
+    pub fn tls_identity(mut self, certificate: impl AsRef<[u8]>, key: impl AsRef<[u8]>) -> Self {
+        self.trust.show(certificate, key);
         self
     }
 
@@ -287,36 +304,18 @@ impl WorkerBuilder {
         if self.identity.queues.is_empty() {
             self.identity.queues.push("default".to_owned());
         }
-        let tls_ca = self.tls_ca.as_deref();
-        let dispatchers = self.dispatchers.iter().map(|address| endpoint(address, tls_ca));
+        let dispatchers = self.dispatchers.iter().map(|address| self.trust.endpoint(address));
         let dispatchers = dispatchers.collect::<Result<_, _>>()?;
         Ok(Worker {
             identity: self.identity,
             executor: Arc::new(self.handlers),
             dispatchers,
             authorization: authorization(&self.token)?,
-            tls_ca: self.tls_ca,
+            trust: self.trust,
             drain: self.drain,
             status: watch::Sender::new(Status::default()),
         })
     }
-}
-
-/// How a dispatcher at `address` is reached.
-pub(crate) fn endpoint(address: &str, tls_ca: Option<&[u8]>) -> Result<Endpoint, BuildError> {
-    let wrong = |source| BuildError::Address { address: address.to_owned(), source };
-    let endpoint = Endpoint::from_shared(address.to_owned()).map_err(|error| wrong(Some(error)))?;
-    let endpoint = match (endpoint.uri().scheme_str(), endpoint.uri().host(), tls_ca) {
-        (Some("http"), Some(_), _) => endpoint,
-        (Some("https"), Some(_), Some(pem)) => endpoint
-            .tls_config(ClientTlsConfig::new().ca_certificate(Certificate::from_pem(pem)))
-            .map_err(|error| wrong(Some(error)))?,
-        (Some("https"), Some(_), None) => {
-            return Err(BuildError::NoAuthority { address: address.to_owned() });
-        }
-        _ => return Err(wrong(None)),
-    };
-    Ok(link::tuned(endpoint))
 }
 
 fn authorization(token: &SecretString) -> Result<MetadataValue<Ascii>, BuildError> {
@@ -351,6 +350,8 @@ mod tests {
         assert!(error(complete().token("a\nb")).contains("token"));
         assert!(error(complete().dispatchers(["127.0.0.1:7001"])).contains("http://host:port"));
         assert!(error(complete().dispatchers(["https://dispatcher:7001"])).contains("tls_ca"));
+        let https = || complete().dispatchers(["https://dispatcher:7001"]);
+        assert!(error(https().tls_ca("no PEM")).contains("tls_ca, tls_identity"));
         assert!(error(complete().queue("")).contains("queue's name is empty"));
         let typed = async |_, _: u32| Ok::<(), BoxError>(());
         assert!(error(complete().typed_handler("invoice", typed)).contains("two handlers \"invoice\""));

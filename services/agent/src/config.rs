@@ -3,7 +3,7 @@
 use crate::allow::{Pattern, User};
 use secrecy::SecretString;
 use service::config::{Common, List, Problem, Validate, secret};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use worker::{OUTPUT_MAX_BYTES, SLOTS_MAX};
 
 service::settings! {
@@ -14,6 +14,10 @@ service::settings! {
         /// A file with the certificate, in PEM, of the authority that signs the dispatchers' certificates; needed
         /// for https.
         dispatcher_ca_file: Option<PathBuf> = None,
+        /// A file with the certificate, in PEM, that the agent shows to dispatchers that ask for one.
+        dispatcher_client_certificate_file: Option<PathBuf> = None,
+        /// A file with that certificate's key, in PEM.
+        dispatcher_client_key_file: Option<PathBuf> = None,
         /// A token of role worker.
         worker_token: Option<SecretString> = None,
         /// A file with the value of worker_token.
@@ -57,10 +61,28 @@ impl AgentConfig {
     /// # Errors
     /// A [`Problem`] when the file can't be read.
     pub fn dispatcher_ca(&self) -> Result<Option<Vec<u8>>, Problem> {
-        let Some(path) = &self.dispatcher_ca_file else { return Ok(None) };
-        let cannot =
-            |error| Problem::new("dispatcher_ca_file", format!("cannot read {}: {error}", path.display()));
-        std::fs::read(path).map(Some).map_err(cannot)
+        self.dispatcher_ca_file.as_deref().map(|path| pem("dispatcher_ca_file", path)).transpose()
+    }
+
+    /// The certificate that is shown to dispatchers, and its key, if they are set.
+    ///
+    /// # Errors
+    /// A [`Problem`] when one is set without the other, or a file can't be read.
+    pub fn dispatcher_identity(&self) -> Result<Option<Identity>, Problem> {
+        const CERTIFICATE: &str = "dispatcher_client_certificate_file";
+        const KEY: &str = "dispatcher_client_key_file";
+        match (&self.dispatcher_client_certificate_file, &self.dispatcher_client_key_file) {
+            (None, None) => Ok(None),
+            (Some(certificate), Some(key)) => {
+                Ok(Some(Identity { certificate: pem(CERTIFICATE, certificate)?, key: pem(KEY, key)? }))
+            }
+            (None, Some(_)) => {
+                Err(Problem::new(CERTIFICATE, format!("is missing, and {KEY} is set: give both")))
+            }
+            (Some(_), None) => {
+                Err(Problem::new(KEY, format!("is missing, and {CERTIFICATE} is set: give both")))
+            }
+        }
     }
 
     /// The programs that jobs may start.
@@ -98,13 +120,31 @@ impl AgentConfig {
     }
 }
 
+/// What the agent shows to dispatchers, in PEM. Deliberately without `Debug`: the key is in it.
+pub struct Identity {
+    /// The certificate, with those between it and its authority after it.
+    pub certificate: Vec<u8>,
+    /// Its key.
+    pub key: Vec<u8>,
+}
+
+fn pem(setting: &str, path: &Path) -> Result<Vec<u8>, Problem> {
+    std::fs::read(path)
+        .map_err(|error| Problem::new(setting, format!("cannot read {}: {error}", path.display())))
+}
+
 impl Validate for AgentConfig {
     fn validate(&self, _: &Common) -> Vec<Problem> {
-        let mut problems: Vec<Problem> =
-            [self.token().err(), self.dispatcher_ca().err(), self.argv_allow().err(), self.user().err()]
-                .into_iter()
-                .flatten()
-                .collect();
+        let mut problems: Vec<Problem> = [
+            self.token().err(),
+            self.dispatcher_ca().err(),
+            self.dispatcher_identity().err(),
+            self.argv_allow().err(),
+            self.user().err(),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
         if self.dispatchers.is_empty() {
             problems.push(Problem::new("dispatchers", "is missing: give at least one address"));
         }
@@ -167,6 +207,17 @@ mod tests {
             ..sound()
         };
         assert_eq!(problems(&wrong), ["exec_argv_allow", "slots", "exec_allowed", "output_max_bytes"]);
+    }
+
+    #[test]
+    fn half_an_identity_names_the_other_half() {
+        let file = || Some(PathBuf::from("/nowhere/x.pem"));
+        let half = AgentConfig { dispatcher_client_key_file: file(), ..sound() };
+        assert_eq!(problems(&half), ["dispatcher_client_certificate_file"]);
+        let half = AgentConfig { dispatcher_client_certificate_file: file(), ..sound() };
+        assert_eq!(problems(&half), ["dispatcher_client_key_file"]);
+        let unread = AgentConfig { dispatcher_client_key_file: file(), ..half };
+        assert_eq!(problems(&unread), ["dispatcher_client_certificate_file"]);
     }
 
     #[test]

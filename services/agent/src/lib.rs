@@ -41,7 +41,7 @@ pub async fn run(context: Context<AgentConfig>) -> Result<(), BoxError> {
     // Registered late: the gauges need the worker.
     agent.0.metrics.get_or_init(|| Metrics::new(&worker.status()));
     let http = context.serve_http(axum::Router::new()).await?;
-    context.publish(serde_json::json!({ "http": format!("http://{}", http.address) }))?;
+    context.publish(serde_json::json!({ "http": http.url() }))?;
     let connected = context.health.condition("dispatcher");
     let telling = tokio::spawn(tell_health(worker.status(), connected));
 
@@ -69,6 +69,9 @@ fn worker(common: &Common, settings: &AgentConfig, agent: Agent) -> Result<Worke
         .executor(agent);
     if let Some(pem) = settings.dispatcher_ca().map_err(misconfigured)? {
         builder = builder.tls_ca(pem);
+    }
+    if let Some(identity) = settings.dispatcher_identity().map_err(misconfigured)? {
+        builder = builder.tls_identity(identity.certificate, identity.key);
     }
     Ok(builder.build()?)
 }

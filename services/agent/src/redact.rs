@@ -157,6 +157,7 @@ mod tests {
             body: String::new(),
             timeout: std::time::Duration::ZERO,
             expected_status: Vec::new(),
+            secret_headers: Vec::new(),
         };
         assert_eq!(Secrets::of_call(&http).text("k-123456 swordfish eu-west"), "*** *** eu-west");
     }

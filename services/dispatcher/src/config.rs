@@ -103,7 +103,7 @@ impl DispatcherConfig {
 
 impl DispatcherConfig {
     /// An address that leads nowhere would be found out only when a worker has to move to it.
-    fn address_problem(&self) -> Option<Problem> {
+    fn address_problem(&self, common: &Common) -> Option<Problem> {
         const FORM: &str =
             "use http://host:port or https://host:port, under which every worker reaches this process";
         let message = match &self.advertise_grpc {
@@ -114,10 +114,12 @@ impl DispatcherConfig {
                 )
             }
             None => return None,
-            Some(address) => match leads_somewhere(address) {
-                true => return None,
-                false => format!("{address:?}: {FORM}"),
-            },
+            Some(address) if !leads_somewhere(address) => format!("{address:?}: {FORM}"),
+            // The other way round is sound: something in front of us may speak TLS.
+            Some(address) if common.tls_certificate_file.is_some() && address.starts_with("http:") => {
+                format!("{address:?}: tls_certificate_file is set, so workers need an address with https")
+            }
+            Some(_) => return None,
         };
         Some(Problem::new("advertise_grpc", message))
     }
@@ -144,7 +146,7 @@ fn leads_somewhere(address: &str) -> bool {
 impl Validate for DispatcherConfig {
     fn validate(&self, common: &Common) -> Vec<Problem> {
         let mut problems: Vec<_> = common.database_url().err().into_iter().collect();
-        problems.extend(self.address_problem());
+        problems.extend(self.address_problem(common));
         problems.extend(self.terms().problems());
         let mut least = |setting: &'static str, value: u64, least: u64| {
             if value < least {
@@ -181,7 +183,7 @@ mod tests {
                 advertise_grpc: advertised.map(str::to_owned),
                 ..DispatcherConfig::default()
             };
-            config.address_problem().map(|problem| (problem.setting, problem.message))
+            config.address_problem(&Common::default()).map(|problem| (problem.setting, problem.message))
         };
         assert_eq!(problem("127.0.0.1:0", None), None);
         assert_eq!(problem("10.1.2.3:7443", None), None);

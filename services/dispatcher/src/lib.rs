@@ -41,15 +41,14 @@ use rpc::v1::worker_service_server::WorkerServiceServer;
 use secrecy::ExposeSecret;
 use service::runtime::{Context, RuntimeError};
 use service::shutdown::{Drain, Stage};
+use service::tls::Incoming;
 use shared::Shared;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use store::dispatcher::Dispatcher;
 use store::{Store, StoreError, clock};
-use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, JoinSet};
-use tokio_stream::wrappers::TcpListenerStream;
 use tokio_util::sync::CancellationToken;
 use tonic_health::ServingStatus;
 
@@ -86,9 +85,6 @@ pub enum DispatcherError {
     /// There is no safe epoch for the tokens.
     #[error("no epoch for the fencing tokens")]
     Epoch(#[source] epoch::EpochError),
-    /// The listener has no address.
-    #[error("cannot tell the address that workers connect to")]
-    Address(#[source] std::io::Error),
     /// A loop has panicked, or the server has failed.
     #[error("a part of the dispatcher has ended that must not")]
     LoopEnded,
@@ -106,9 +102,8 @@ pub async fn run(context: Context<DispatcherConfig>) -> Result<(), DispatcherErr
     let ready = context.health.condition("epoch");
     let server = context.serve_http(Default::default()).await?;
     let listener = context.listen("listen_grpc", context.settings.listen_grpc).await?;
-    let bound = listener.local_addr().map_err(DispatcherError::Address)?;
-    let address = context.settings.advertise_grpc.clone().unwrap_or_else(|| format!("http://{bound}"));
-    let http = format!("http://{}", server.address);
+    let address = context.settings.advertise_grpc.clone().unwrap_or_else(|| listener.url());
+    let http = server.url();
 
     let store = open_store(&context)?;
     let ready_store =
@@ -286,7 +281,7 @@ fn start_loops(
 fn serve(
     context: &Context<DispatcherConfig>,
     shared: &Arc<Shared>,
-    listener: TcpListener,
+    listener: Incoming,
     stop: CancellationToken,
 ) -> Result<JoinHandle<()>, DispatcherError> {
     let reflection =
@@ -308,9 +303,7 @@ fn serve(
         reporter.set_service_status("", ServingStatus::NotServing).await;
     });
     Ok(tokio::spawn(async move {
-        let served = router
-            .serve_with_incoming_shutdown(TcpListenerStream::new(listener), stop.cancelled_owned())
-            .await;
+        let served = router.serve_with_incoming_shutdown(listener, stop.cancelled_owned()).await;
         if let Err(error) = served {
             tracing::error!(error = service::runtime::chain(&error), "The server for workers has failed");
         }

@@ -53,7 +53,6 @@ use service::shutdown::Drain;
 use std::sync::Arc;
 use std::time::Duration;
 use store::{Settings, Store, clock};
-use tokio_stream::wrappers::TcpListenerStream;
 
 /// The longest pause inside a transaction: what it has locked is not planned meanwhile.
 const IDLE_IN_TRANSACTION: Duration = Duration::from_secs(5);
@@ -73,7 +72,8 @@ pub async fn run(context: Context<RegistryConfig>) -> Result<(), BoxError> {
         registry::routes(&store, watching, tokens.clone(), request_bytes_max, metrics::Metrics::new())
             .await?;
     let listener = context.listen("listen_grpc", context.settings.listen_grpc).await?;
-    let grpc = listener.local_addr()?;
+    let grpc = listener.url();
+    context.warn_of_clear_tokens("listen_http", context.common.listen_http);
     let rest = rpc::auth::guard_rest(rest::router(routes.clone(), request_bytes_max)?, tokens.clone());
     let http = context.serve_http(rest.merge(check_ins::report::router(store.clone()))).await?;
 
@@ -84,14 +84,14 @@ pub async fn run(context: Context<RegistryConfig>) -> Result<(), BoxError> {
     database.met();
     let note = tokio::spawn(auth::note(tokens, context.shutdown.clone()));
     let probe = tokio::spawn(probe::run(store.clone(), database, context.shutdown.clone()));
-    let rest = format!("http://{}", http.address);
-    context.publish(serde_json::json!({ "http": rest, "rest": rest, "grpc": format!("http://{grpc}") }))?;
-    tracing::info!(listen.rest = rest, listen.grpc = %grpc, "Ready");
+    let rest = http.url();
+    context.publish(serde_json::json!({ "http": rest, "rest": rest, "grpc": grpc }))?;
+    tracing::info!(listen.rest = rest, listen.grpc = grpc, "Ready");
 
     let stopping = context.shutdown.clone();
     let server = tonic::transport::Server::builder()
         .add_routes(routes)
-        .serve_with_incoming_shutdown(TcpListenerStream::new(listener), stopping.cancelled_owned());
+        .serve_with_incoming_shutdown(listener, stopping.cancelled_owned());
     let mut server = tokio::spawn(server);
     tokio::select! {
         () = context.shutdown.cancelled() => {}

@@ -63,7 +63,7 @@ pub async fn run(context: Context<TickerConfig>) -> Result<(), TickerError> {
     let database = context.health.condition("database");
     let etcd_ready = context.health.condition("etcd");
     let server = context.serve_http(Default::default()).await?;
-    let http = format!("http://{}", server.address);
+    let http = server.url();
     let store = open_store(&context)?;
     let ready = store::clock::wait_until_ready(&store, START_LIMIT);
     let Some(ready) = context.shutdown.run_until_cancelled(ready).await else { return Ok(()) };

@@ -71,7 +71,7 @@ pub async fn run(context: Context<WatchdogConfig>) -> Result<(), WatchdogError> 
     let etcd_ready = context.health.condition("etcd");
     let refusal = Refusal::new("watchdog", context.health.condition("fence"));
     let server = context.serve_http(Default::default()).await?;
-    let http = format!("http://{}", server.address);
+    let http = server.url();
     let store = open_store(&context)?;
     let egress = Egress::new(settings.egress(), concat!("escapement-watchdog/", env!("CARGO_PKG_VERSION")))
         .map_err(WatchdogError::Egress)?;

@@ -16,6 +16,17 @@ crate::settings! {
         name: String = host_and_pid(),
         /// Where /healthz, /readyz and /metrics (and what the service adds) listen; port 0 takes a free one.
         listen_http: SocketAddr = SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+        /// Where /healthz, /readyz and /metrics listen a second time, never with TLS, for who can't speak it; nowhere
+        /// when unset.
+        listen_probes: Option<SocketAddr> = None,
+        /// The certificate of every listener, in PEM, with those between it and its authority after it; read again when
+        /// it changes. Without it nothing is encrypted.
+        tls_certificate_file: Option<PathBuf> = None,
+        /// The key of that certificate, in PEM.
+        tls_key_file: Option<PathBuf> = None,
+        /// Authorities, in PEM, one of which must have signed the certificate that each client has to show; none has to
+        /// show any when unset.
+        tls_client_ca_file: Option<PathBuf> = None,
         /// PostgreSQL, as postgres://user:password@host:port/database.
         database_url: Option<SecretString> = None,
         /// A file with the value of database_url.
@@ -114,6 +125,8 @@ impl Common {
         if self.etcd_user.is_some() != self.etcd_password.is_some() {
             problems.push(Problem::new("etcd_user", "needs etcd_password with it, and the other way round"));
         }
+        let tls = crate::tls::Files::of(self).and_then(|files| files.map_or(Ok(()), |files| files.check()));
+        problems.extend(tls.err());
         if let Err(error) = tracing_subscriber::EnvFilter::try_new(&self.log_filter) {
             problems.push(Problem::new("log_filter", format!("{:?}: {error}", self.log_filter)));
         }

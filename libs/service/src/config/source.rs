@@ -8,11 +8,14 @@ use std::path::Path;
 
 /// Variables with our prefix that are no settings: the command line's own, and those that a run's process sees
 /// (a job may start one of our programs).
-const NOT_SETTINGS: [&str; 11] = [
+const NOT_SETTINGS: [&str; 14] = [
     "CONFIG",
     "ENDPOINTS_FILE",
     "SERVER",
     "TOKEN",
+    "CA_FILE",
+    "CLIENT_CERTIFICATE",
+    "CLIENT_KEY",
     "RUN_ID",
     "SCHEDULED_FOR",
     "ATTEMPT",

@@ -11,7 +11,7 @@ import random
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import grpc
@@ -37,12 +37,21 @@ _OPTIONS = [
 
 
 @dataclass(frozen=True)
+class Tls:
+    """Whom dispatchers must be certified by, and what is shown to those that ask; all in PEM."""
+
+    ca: bytes
+    certificate: bytes | None = None
+    key: bytes | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
 class Dispatcher:
-    """Where to dial; the certificate of the authority, in PEM, when it is by TLS."""
+    """Where to dial; `tls` when it is by TLS."""
 
     address: str
     target: str
-    tls_ca: bytes | None
+    tls: Tls | None
 
 
 @dataclass(frozen=True)
@@ -242,9 +251,12 @@ def _hang_up(connection: _Connection) -> None:
 
 def channel_to(dispatcher: Dispatcher) -> grpc.Channel:
     """A connection of its own to a dispatcher."""
-    if dispatcher.tls_ca is None:
+    tls = dispatcher.tls
+    if tls is None:
         return grpc.insecure_channel(dispatcher.target, options=_OPTIONS)
-    credentials = grpc.ssl_channel_credentials(root_certificates=dispatcher.tls_ca)
+    credentials = grpc.ssl_channel_credentials(
+        root_certificates=tls.ca, private_key=tls.key, certificate_chain=tls.certificate
+    )
     return grpc.secure_channel(dispatcher.target, credentials, options=_OPTIONS)
 
 

@@ -15,7 +15,7 @@ from escapement_worker import payload
 from escapement_worker.context import RunContext
 from escapement_worker.errors import ConfigurationError
 from escapement_worker.keeper import Identity, Keeper, Shutdown, Summary
-from escapement_worker.link import Dispatcher
+from escapement_worker.link import Dispatcher, Tls
 from escapement_worker.work import Handler, typed
 
 SLOTS_MAX = 10_000
@@ -42,6 +42,8 @@ class Worker:
         labels: Mapping[str, str] | None = None,
         version: str = "",
         tls_ca: bytes | None = None,
+        tls_certificate: bytes | None = None,
+        tls_key: bytes | None = None,
         drain: float = 30.0,
     ) -> None:
         """ConfigurationError says what is missing or wrong.
@@ -56,6 +58,8 @@ class Worker:
             labels: for people.
             version: the program's, for people.
             tls_ca: the certificate, in PEM, of the authority that `https` dispatchers are checked against.
+            tls_certificate: what the worker shows, in PEM, to dispatchers that ask for a certificate.
+            tls_key: the key of that certificate, in PEM.
             drain: how many seconds a stop may take in all. Work that still runs `kill_grace` and 1 s before its end
                 is stopped.
         """
@@ -70,8 +74,11 @@ class Worker:
             raise ConfigurationError("the token is missing, or has characters that no token has")
         if not drain >= 0:
             raise ConfigurationError(f"drain={drain!r}: give seconds, 0 or more")
-        self._tls_ca = tls_ca
-        self._dispatchers = [_dispatcher(one, tls_ca) for one in addresses]
+        if (tls_certificate is None) != (tls_key is None):
+            missing = "tls_certificate" if tls_certificate is None else "tls_key"
+            raise ConfigurationError(f"{missing} is missing: give the certificate and its key together")
+        self._tls = Tls(tls_ca, tls_certificate, tls_key) if tls_ca else None
+        self._dispatchers = [_dispatcher(one, self._tls) for one in addresses]
         self._token = token
         self._identity = Identity(
             name=name or f"worker-{os.getpid()}",
@@ -140,7 +147,7 @@ class Worker:
         with self._lock:
             if self._keeper is not None:
                 raise ConfigurationError("the worker runs already: make another one")
-            find = partial(_dispatcher, tls_ca=self._tls_ca)
+            find = partial(_dispatcher, tls=self._tls)
             handlers = dict(self._handlers)
             keeper = Keeper(self._identity, handlers, self._dispatchers, self._token, find, self._drain)
             self._keeper = keeper
@@ -171,7 +178,7 @@ class Worker:
                 self._keeper.inbox.put(Shutdown())
 
 
-def _dispatcher(address: str, tls_ca: bytes | None) -> Dispatcher:
+def _dispatcher(address: str, tls: Tls | None) -> Dispatcher:
     try:
         parts = urlsplit(address)
         host, port, scheme = parts.hostname, parts.port, parts.scheme
@@ -181,8 +188,8 @@ def _dispatcher(address: str, tls_ca: bytes | None) -> Dispatcher:
         raise ConfigurationError(
             f"{address!r} is not the address of a dispatcher: use http://host:port or https://host:port"
         )
-    if scheme == "https" and not tls_ca:
+    if scheme == "https" and tls is None:
         raise ConfigurationError(f"{address!r} needs the certificate of the authority that signed it (tls_ca)")
     host = f"[{host}]" if ":" in host else host
     default = 443 if scheme == "https" else 80
-    return Dispatcher(address, f"{host}:{port or default}", tls_ca if scheme == "https" else None)
+    return Dispatcher(address, f"{host}:{port or default}", tls if scheme == "https" else None)

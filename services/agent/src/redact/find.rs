@@ -32,7 +32,8 @@ pub fn of_call(http: &Http) -> Vec<String> {
     let query = http.url.split_once('?').map_or("", |(_, query)| query);
     let query =
         query.split('#').next().unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='));
-    headers.chain(query).filter(|(name, _)| is_secret(name)).map(|(_, value)| value.to_owned()).collect()
+    let secret = |name: &str| is_secret(name) || http.is_secret(name);
+    headers.chain(query).filter(|(name, _)| secret(name)).map(|(_, value)| value.to_owned()).collect()
 }
 
 /// What everybody sees who lists processes: `--password=x`, `--token x`, `API_KEY=x`, `Authorization: x`, and what an
