@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 use model::alert::{Cause, Kind, Seen};
 use model::ids::{JobId, RunKey};
 use model::policy::UnknownName;
-use model::run::{Phase, Reason};
+use model::run::{MisfireCause, Phase, Reason};
 use std::collections::{BTreeMap, BTreeSet};
 use tokio_postgres::Row;
 
@@ -88,6 +88,26 @@ fn read(row: &Row) -> Result<Evidence, StoreError> {
         exit_status: row.get("exit_status"),
         error: row.get("error"),
     })
+}
+
+/// Why these occurrences, which have no row, were missed; one that is missing in the answer is not recorded.
+///
+/// # Errors
+/// As [`evidence`].
+pub async fn missed(
+    tx: &Transaction<'_>,
+    keys: &[RunKey],
+) -> Result<BTreeMap<RunKey, MisfireCause>, StoreError> {
+    let unknown =
+        |error: UnknownName| StoreError::Corrupt { what: "misfire.cause", problem: error.to_string() };
+    let (jobs, occurrences): (Vec<_>, Vec<_>) =
+        keys.iter().map(|key| (key.job_id.0, key.scheduled_for)).unzip();
+    let rows = tx.query(sql!("verdict/missed.sql"), &[&jobs, &occurrences]).await?;
+    let read = |row: &Row| {
+        let cause = row.get::<_, &str>("cause").parse().map_err(unknown)?;
+        Ok((key(row, "scheduled_for"), cause))
+    };
+    rows.iter().map(read).collect()
 }
 
 /// Records verdicts and returns the occurrences that had none of this kind before: only those are told to anybody.

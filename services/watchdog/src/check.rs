@@ -20,6 +20,7 @@ use crate::walk::{Expected, Walk, is_awaited, walk};
 use complain::{Miss, Owner, complain};
 use model::alert::{Judgement, Kind, judge};
 use model::ids::RunKey;
+use model::run::MisfireCause;
 use schedule::DateSets;
 use std::collections::BTreeMap;
 use store::fence::{self, Term};
@@ -153,7 +154,10 @@ async fn judge_batch(
         .flat_map(|(cursor, walk)| walk.expected.iter().map(|expected| key(cursor, expected)))
         .collect();
     let evidence = verdict::evidence(&tx, &keys).await?;
-    let (misses, withdrawn) = misses(&walks, &evidence);
+    let unplanned: Vec<_> = keys.iter().filter(|key| !evidence.contains_key(key)).copied().collect();
+    let recorded =
+        if unplanned.is_empty() { BTreeMap::new() } else { verdict::missed(&tx, &unplanned).await? };
+    let (misses, withdrawn) = misses(&walks, &evidence, &recorded);
     let mut summary = Summary { judged: keys.len(), withdrawn, ..Summary::default() };
     if !misses.is_empty() {
         let owners = walks.iter().map(|(cursor, _)| (cursor.job_id, owner(cursor))).collect();
@@ -188,7 +192,11 @@ fn key(cursor: &Cursor, expected: &Expected) -> RunKey {
 }
 
 /// The occurrences without success that somebody waits for, and how many there are that nobody does.
-fn misses(walks: &[(&Cursor, Walk)], evidence: &BTreeMap<RunKey, Evidence>) -> (Vec<Miss>, usize) {
+fn misses(
+    walks: &[(&Cursor, Walk)],
+    evidence: &BTreeMap<RunKey, Evidence>,
+    recorded: &BTreeMap<RunKey, MisfireCause>,
+) -> (Vec<Miss>, usize) {
     let (mut misses, mut withdrawn) = (Vec::new(), 0);
     for (cursor, walk) in walks {
         let awaited = is_awaited(cursor);
@@ -199,7 +207,10 @@ fn misses(walks: &[(&Cursor, Walk)], evidence: &BTreeMap<RunKey, Evidence>) -> (
                 Judgement::InTime => {}
                 Judgement::Missed(cause) if awaited => {
                     let verdict = Verdict { key, deadline: expected.deadline, cause };
-                    misses.push(Miss { verdict, detail: message::detail(cause, found) });
+                    let detail = recorded
+                        .get(&key)
+                        .map_or_else(|| message::detail(cause, found), |why| message::missed(*why));
+                    misses.push(Miss { verdict, detail, reason: found.and_then(|found| found.reason) });
                 }
                 Judgement::Missed(_) | Judgement::Withdrawn => withdrawn += 1,
             }

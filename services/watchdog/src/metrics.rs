@@ -20,6 +20,7 @@ pub struct Metrics {
     leading: Gauge<u64>,
     ticker_silent: Gauge<f64>,
     reachable: Gauge<u64>,
+    known_channels: Gauge<u64>,
     heartbeats: Counter<u64>,
 }
 
@@ -55,6 +56,10 @@ impl Metrics {
                 .u64_gauge("watchdog.reachable")
                 .with_description("1 while it answers, of PostgreSQL and etcd")
                 .build(),
+            known_channels: meter
+                .u64_gauge("watchdog.known.channels")
+                .with_description("Channels that would be told now of the loss of PostgreSQL")
+                .build(),
             heartbeats: counter("watchdog.heartbeats", "Calls of the heartbeat's address, by outcome"),
         }
     }
@@ -89,6 +94,11 @@ impl Metrics {
     pub fn reaches(&self, database: bool, etcd: bool) {
         self.reachable.record(database.into(), &[KeyValue::new("of", "postgresql")]);
         self.reachable.record(etcd.into(), &[KeyValue::new("of", "etcd")]);
+    }
+
+    /// How many channels would be told of the loss of PostgreSQL.
+    pub fn knows(&self, channels: usize) {
+        self.known_channels.record(channels as u64, &[]);
     }
 
     /// The heartbeat's address was called, and answered or not.

@@ -213,7 +213,10 @@ fn refused(refused: &Refused) -> Condition {
 
 fn unserved(unserved: &Unserved) -> Condition {
     let Unserved { tenant, queue, since, runs } = unserved;
-    let detail = format!("{runs} runs of tenant {tenant} wait in the queue {queue}, which no worker serves");
+    let detail = match runs {
+        1 => format!("1 run of tenant {tenant} waits in the queue {queue}, which no worker serves"),
+        _ => format!("{runs} runs of tenant {tenant} wait in the queue {queue}, which no worker serves"),
+    };
     Condition::new(Trouble::NoWorker, *since, detail).about(format!("{tenant}/{queue}")).counting(*runs)
 }
 

@@ -2,9 +2,10 @@
 
 use super::{Subject, Trouble};
 use crate::alert::Cause;
+use crate::run::Reason;
 use std::collections::BTreeSet;
 
-/// The troubles that are open.
+/// The troubles that are open, or were until a moment ago: what they made late is judged a moment later.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Open(BTreeSet<Subject>);
 
@@ -31,27 +32,32 @@ impl Open {
 }
 
 /// The trouble that explains `cause` for a run of `queue` of the tenant named `tenant`: no ticker before no dispatcher
-/// before no worker; none when it is the job's own.
-pub fn explain(cause: Cause, tenant: &str, queue: &str, open: &Open) -> Option<Trouble> {
+/// before no worker; none when it is the job's own. `reason` is why a run ended without having been tried.
+pub fn explain(
+    cause: Cause,
+    reason: Option<Reason>,
+    tenant: &str,
+    queue: &str,
+    open: &Open,
+) -> Option<Trouble> {
+    let any_of = |troubles: &[Trouble]| {
+        troubles.iter().copied().find(|trouble| match trouble {
+            Trouble::NoWorker => open.has_of(Trouble::NoWorker, &format!("{tenant}/{queue}")),
+            _ => open.has(*trouble),
+        })
+    };
     match cause {
         // Who was not planned never came to a dispatcher.
-        Cause::NeverPlanned => open.has(Trouble::NoTicker).then_some(Trouble::NoTicker),
+        Cause::NeverPlanned => any_of(&[Trouble::NoTicker]),
         // A retry waits in the queue as a first attempt does.
-        Cause::Waiting | Cause::Retrying => {
-            if open.has(Trouble::NoDispatcher) {
-                return Some(Trouble::NoDispatcher);
-            }
-            let unserved = open.has_of(Trouble::NoWorker, &format!("{tenant}/{queue}"));
-            unserved.then_some(Trouble::NoWorker)
+        Cause::Waiting | Cause::Retrying => any_of(&[Trouble::NoDispatcher, Trouble::NoWorker]),
+        // It was planned or handed out when it was too late for that.
+        Cause::SucceededLate => any_of(&[Trouble::NoTicker, Trouble::NoDispatcher, Trouble::NoWorker]),
+        // Or what was late was in its way.
+        Cause::Skipped if matches!(reason, Some(Reason::Missed | Reason::Superseded | Reason::Overlap)) => {
+            any_of(&[Trouble::NoTicker, Trouble::NoDispatcher, Trouble::NoWorker])
         }
         // A worker had it: what became of it there is between the two, whatever else is wrong.
-        Cause::Running
-        | Cause::SucceededLate
-        | Cause::Failed
-        | Cause::TimedOut
-        | Cause::Lost
-        | Cause::Cancelled
-        | Cause::Skipped
-        | Cause::Slow => None,
+        _ => None,
     }
 }

@@ -256,6 +256,7 @@ fn the_cause_is_the_first_that_is_known_to_be_wrong() {
         subjects.iter().map(|(kind, about)| (*kind, (*about).to_owned())).collect::<Open>()
     };
     let all = [(Trouble::NoTicker, ""), (Trouble::NoDispatcher, ""), (Trouble::NoWorker, "t/q")];
+    use crate::run::Reason;
     type Explained<'a> = (Cause, &'a [(Trouble, &'a str)], Option<Trouble>);
     let cases: &[Explained<'_>] = &[
         (Cause::NeverPlanned, &all, Some(Trouble::NoTicker)),
@@ -265,10 +266,21 @@ fn the_cause_is_the_first_that_is_known_to_be_wrong() {
         (Cause::Waiting, &all[2..], Some(Trouble::NoWorker)),
         (Cause::Retrying, &all[2..], Some(Trouble::NoWorker)),
         (Cause::Waiting, &[(Trouble::NoWorker, "t/other")], None),
+        (Cause::SucceededLate, &all, Some(Trouble::NoTicker)),
+        (Cause::SucceededLate, &all[1..], Some(Trouble::NoDispatcher)),
+        (Cause::SucceededLate, &[], None),
         (Cause::Failed, &all, None),
         (Cause::Running, &all, None),
     ];
     for (cause, wrong, expected) in cases {
-        assert_eq!(explain(*cause, "t", "q", &open(wrong)), *expected, "{cause} with {wrong:?}");
+        assert_eq!(explain(*cause, None, "t", "q", &open(wrong)), *expected, "{cause} with {wrong:?}");
+    }
+    for (reason, expected) in [
+        (Reason::Missed, Some(Trouble::NoTicker)),
+        (Reason::Superseded, Some(Trouble::NoTicker)),
+        (Reason::Overlap, Some(Trouble::NoTicker)),
+        (Reason::Requested, None),
+    ] {
+        assert_eq!(explain(Cause::Skipped, Some(reason), "t", "q", &open(&all)), expected, "{reason}");
     }
 }

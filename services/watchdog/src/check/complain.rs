@@ -13,6 +13,7 @@ use model::alert::life::{Event, Life, Telling};
 use model::alert::on::On;
 use model::ids::{JobId, RunKey, TenantId};
 use model::job::{Alert, Definition};
+use model::run::Reason;
 use std::collections::{BTreeMap, BTreeSet};
 use store::alert::{Complaint, Open, Raised};
 use store::verdict::{self, Verdict};
@@ -25,6 +26,8 @@ pub struct Miss {
     pub verdict: Verdict,
     /// Why, in words.
     pub detail: String,
+    /// Why its run ended, if it has.
+    pub reason: Option<Reason>,
 }
 
 /// Who is told of a job.
@@ -113,7 +116,8 @@ fn missing<'a>(
     let missing = grouped.iter().filter_map(|(job, misses)| {
         let (owner, last) = (owners.get(job)?, misses.last()?);
         let queue = owner.definition.map_or("", |definition| definition.queue.as_str());
-        Some(Missing { job: *job, tenant: owner.tenant_id, queue, cause: last.verdict.cause })
+        let (cause, reason) = (last.verdict.cause, last.reason);
+        Some(Missing { job: *job, tenant: owner.tenant_id, queue, cause, reason })
     });
     missing.collect()
 }

@@ -93,7 +93,7 @@ async fn complaints(
         if let Some(evidence) = evidence.get(key).filter(|_| asked) {
             let detail = message::detail(Cause::Slow, Some(evidence));
             let verdict = Verdict { key: *key, deadline: *since, cause: Cause::Slow };
-            misses.entry(Kind::Runtime).or_default().push(Miss { verdict, detail });
+            misses.entry(Kind::Runtime).or_default().push(Miss { verdict, detail, reason: None });
         }
     }
     let owners: BTreeMap<_, _> = found.iter().map(|(job, owner)| (*job, of(*job, owner))).collect();
@@ -130,7 +130,7 @@ fn misses(
                 _ => detail,
             };
             let verdict = Verdict { key: *key, deadline: *at, cause };
-            misses.entry(kind).or_default().push(Miss { verdict, detail });
+            misses.entry(kind).or_default().push(Miss { verdict, detail, reason: seen.reason });
         }
     }
     misses

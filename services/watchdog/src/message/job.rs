@@ -4,7 +4,7 @@ use super::{Event, Message, Occurrences, Subject};
 use chrono::{DateTime, Utc};
 use model::alert::{Cause, Kind};
 use model::ids::{JobId, instant_text};
-use model::run::Reason;
+use model::run::{MisfireCause, Reason};
 use model::severity::Severity;
 use std::collections::BTreeMap;
 use store::alert::Resolution;
@@ -115,6 +115,21 @@ fn message(
         link: None,
         occurrences: Some(Occurrences { first: alert.first, last: alert.last, deadline: alert.deadline }),
     }
+}
+
+/// Why an occurrence that was missed has no run, in words.
+pub fn missed(cause: MisfireCause) -> String {
+    let why = match cause {
+        MisfireCause::NoTicker => "no ticker worked in that time",
+        MisfireCause::NoDispatcher => "no dispatcher worked in that time",
+        MisfireCause::NoWorker => "no worker served its queue in that time",
+        MisfireCause::Limit => "a limit of its tenant held it back",
+        MisfireCause::Database => "the database could not be reached in that time",
+        MisfireCause::Paused => "the job was paused",
+        MisfireCause::BeyondRetention => "it is older than what the ledger keeps",
+        MisfireCause::Unknown => "the reason is not known",
+    };
+    format!("it was missed and gets no run by the job's misfire policy: {why}")
 }
 
 /// Why an occurrence had no success, in words.

@@ -3,7 +3,8 @@
 //! Invariants: each such job's alert is opened as ever, for its history, and says which alert tells of it; a channel hears
 //! of a group once, with how many jobs, five of them and the cause; and not at all while it knows of the trouble itself.
 //! When the trouble is over and some of its jobs still have no success, a channel that was spared is told of these. A
-//! group is resolved as one, when the trouble is over and all of its jobs' alerts are resolved.
+//! group is resolved as one, when the trouble has been over for a minute and all of its jobs' alerts are resolved: what it
+//! made late is judged until then, and belongs to it.
 
 use super::watch::Settings;
 use super::words;
@@ -11,6 +12,7 @@ use super::write::to;
 use chrono::{DateTime, Utc};
 use model::alert::{Cause, Kind};
 use model::ids::{JobId, TenantId};
+use model::run::Reason;
 use model::system_health::{Trouble, explain};
 use std::collections::{BTreeMap, BTreeSet};
 use store::alert_delivery::{self, Event};
@@ -36,6 +38,8 @@ pub struct Missing<'a> {
     pub queue: &'a str,
     /// Why it has no success.
     pub cause: Cause,
+    /// Why its run ended, if it has.
+    pub reason: Option<Reason>,
 }
 
 /// The jobs that a trouble of the system explains.
@@ -74,7 +78,10 @@ pub async fn find(
         .iter()
         .filter_map(|missing| {
             let tenant = names.get(&missing.tenant)?;
-            Some((missing.job, (missing.tenant, explain(missing.cause, tenant, missing.queue, &open)?)))
+            Some((
+                missing.job,
+                (missing.tenant, explain(missing.cause, missing.reason, tenant, missing.queue, &open)?),
+            ))
         })
         .collect();
     let groups: BTreeSet<_> = explained.values().copied().collect();
@@ -138,12 +145,20 @@ pub async fn run_once(store: &Store, term: Term, settings: &Settings) -> Result<
     let operation = "tell of groups of alerts";
     let mut client = store.client(operation).await?;
     let tx = client.begin(operation).await?;
+    fence::hold(&tx, term).await?;
     if !alert_group::any(&tx).await? {
         return Ok(0);
     }
-    fence::hold(&tx, term).await?;
-    let due = alert_group::due(&tx, settings.group_wait, CHANNELS_MAX).await?;
     let mut deliveries = Vec::new();
+    // First what is over, so that nobody is told of it now who was spared until now.
+    for (kind, resolved) in alert_group::resolve(&tx).await? {
+        alert_life::record(&tx, &[(resolved.id, "RESOLVED", "")], None).await?;
+        let told = alert_delivery::told(&tx, &[resolved.id]).await?;
+        let body = words::group_resolved(kind, &resolved, &settings.runbooks).body();
+        let channels = told.into_iter().map(|(_, channel)| channel);
+        deliveries.extend(to(channels, resolved.id, Event::Resolved, &body));
+    }
+    let due = alert_group::due(&tx, settings.group_wait, CHANNELS_MAX).await?;
     if !due.is_empty() {
         for due in &due {
             let body = words::group(due, &settings.runbooks).body();
@@ -153,13 +168,6 @@ pub async fn run_once(store: &Store, term: Term, settings: &Settings) -> Result<
         let alerts: BTreeSet<_> = due.iter().map(|due| due.more.alert).collect();
         let events: Vec<_> = alerts.iter().map(|alert| (*alert, "TOLD", "")).collect();
         alert_life::record(&tx, &events, None).await?;
-    }
-    for (kind, resolved) in alert_group::resolve(&tx).await? {
-        alert_life::record(&tx, &[(resolved.id, "RESOLVED", "")], None).await?;
-        let told = alert_delivery::told(&tx, &[resolved.id]).await?;
-        let body = words::group_resolved(kind, &resolved, &settings.runbooks).body();
-        let channels = told.into_iter().map(|(_, channel)| channel);
-        deliveries.extend(to(channels, resolved.id, Event::Resolved, &body));
     }
     alert_delivery::insert(&tx, &deliveries).await?;
     // Crash window: told and noted, or neither.

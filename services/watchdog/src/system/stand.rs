@@ -179,6 +179,7 @@ impl Stand {
         if is_due(memory.learned, LEARN_EVERY) {
             memory.whom = known::look(&self.store).await?;
             memory.learned = Some(Instant::now());
+            self.metrics.knows(memory.whom.len());
         }
         Ok(())
     }

@@ -5,7 +5,7 @@
 use super::write::Write;
 use crate::config::WatchdogConfig;
 use chrono::{DateTime, TimeDelta, Utc};
-use model::system_health::{Limits, Observation, Previous, conditions, judge, settle};
+use model::system_health::{Limits, Observation, Previous, Trouble, conditions, judge, settle};
 use std::time::{Duration, Instant};
 use store::fence::Term;
 use store::system::{self, Pulse};
@@ -13,6 +13,10 @@ use store::{Store, StoreError, system_alert};
 
 /// An offset is not measured over an answer that took longer.
 const ROUND_TRIP_MAX: Duration = Duration::from_millis(500);
+
+/// After a moment without etcd or PostgreSQL the others may take so long to come back before they are missed: what kept us
+/// from looking has kept them from working, and is told as the cause.
+const GRACE: Duration = Duration::from_secs(15);
 
 /// A channel counts as failing from this many tries in vain on.
 const TRIES_MAX: i32 = 5;
@@ -61,6 +65,8 @@ pub struct Watch {
     store: Store,
     settings: Settings,
     previous: Previous,
+    /// Has looked without a break since.
+    steady: Instant,
     looked: Option<Instant>,
 }
 
@@ -80,7 +86,8 @@ impl Watch {
     /// [`StoreError`] when the database can't be asked.
     pub async fn begin(store: &Store, settings: &Settings) -> Result<Self, StoreError> {
         let previous = Previous::open(system_alert::open(store).await?);
-        Ok(Self { store: store.clone(), settings: settings.clone(), previous, looked: None })
+        let (store, settings) = (store.clone(), settings.clone());
+        Ok(Self { store, settings, previous, steady: Instant::now(), looked: None })
     }
 
     /// Looks once; `jumped` while the database's clock is not believed.
@@ -89,8 +96,21 @@ impl Watch {
     /// [`StoreError::Fenced`] when a later watchdog leads; else whatever the database failed with. What could not be
     /// written is told at the next look.
     pub async fn run_once(&mut self, term: Term, jumped: bool) -> Result<Looked, StoreError> {
+        let looked = self.look(term, jumped).await;
+        if looked.is_err() {
+            self.steady = Instant::now();
+        }
+        looked
+    }
+
+    async fn look(&mut self, term: Term, jumped: bool) -> Result<Looked, StoreError> {
         let (observation, ticker_silent) = self.observe(jumped).await?;
-        let (looked, found) = conditions(&observation, &self.settings.limits);
+        let (mut looked, found) = conditions(&observation, &self.settings.limits);
+        if self.steady.elapsed() < GRACE {
+            looked.retain(|kind| {
+                !matches!(kind, Trouble::NoTicker | Trouble::NoDispatcher | Trouble::NoWorker)
+            });
+        }
         let news = judge(&looked, &found, &mut self.previous, Instant::now());
         let mut deliveries = 0;
         if !news.is_empty() {

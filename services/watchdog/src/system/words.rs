@@ -175,10 +175,12 @@ fn sentence(detail: &str, since: DateTime<Utc>) -> String {
 }
 
 fn hour(soon: &Many) -> String {
-    format!(
-        "{} a deadline within the next hour",
-        if soon.count == 1 { "1 job has".to_owned() } else { format!("{} jobs have", soon.count) }
-    )
+    let who = match soon.count {
+        0 => "no job has".to_owned(),
+        1 => "1 job has".to_owned(),
+        many => format!("{many} jobs have"),
+    };
+    format!("{who} a deadline within the next hour")
 }
 
 fn jobs(count: i64) -> String {

@@ -34,6 +34,7 @@ impl Write<'_> {
     /// [`StoreError`]; nothing is written then.
     pub async fn run(self, store: &Store, transitions: &[Transition]) -> Result<usize, StoreError> {
         let deadlines = deadlines(store, transitions).await?;
+        let is_known = self.is_known(store, transitions).await?;
         let operation = "write what is wrong with the system";
         let mut client = store.client(operation).await?;
         let tx = client.begin(operation).await?;
@@ -43,7 +44,9 @@ impl Write<'_> {
         let channels = alert_channel::of_tenants(&tx, &tenants(transitions)).await?;
         let mut deliveries = Vec::new();
         for together in together(transitions) {
-            deliveries.extend(self.open(&tx, &together, &channels, deadlines.as_ref()).await?);
+            let opened = self.open(&tx, &together, &channels, deadlines.as_ref()).await?;
+            let is_told = !(is_known && together.iter().any(|condition| condition.kind == Trouble::NoTicker));
+            deliveries.extend(opened.into_iter().filter(|_| is_told));
         }
         for transition in transitions {
             if let Transition::Resolved(subject) = transition {
@@ -55,6 +58,16 @@ impl Write<'_> {
         tx.commit().await?;
         report(transitions, deliveries.len());
         Ok(deliveries.len())
+    }
+
+    /// Whether it is told already why there is no ticker: its fence refuses every one.
+    async fn is_known(self, store: &Store, transitions: &[Transition]) -> Result<bool, StoreError> {
+        let no_ticker = |transition: &Transition| matches!(transition, Transition::Opened(condition) if condition.kind == Trouble::NoTicker);
+        if !transitions.iter().any(no_ticker) {
+            return Ok(false);
+        }
+        let fenced = (Trouble::FenceRefused, "ticker".to_owned());
+        Ok(system_alert::open(store).await?.contains(&fenced))
     }
 
     /// Opens alerts of one kind; the first that is new is told, with the others if they are told together.
