@@ -10,8 +10,10 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+pub use http::Http;
 pub use retry::{Retried, Retry};
 
+mod http;
 pub mod retry;
 
 /// Everything that says when a job runs, what runs, and what happens when it does not.
@@ -134,35 +136,6 @@ pub struct Exec {
     pub working_directory: String,
     /// A line for `/bin/sh -c`, instead of `argv`.
     pub shell: String,
-}
-
-/// An HTTP call.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Http {
-    /// The method, in upper case.
-    pub method: String,
-    /// The address.
-    pub url: String,
-    /// Sent as they are.
-    pub headers: BTreeMap<String, String>,
-    /// Sent as it is.
-    pub body: String,
-    /// For the whole call.
-    #[serde(with = "millis")]
-    pub timeout: Duration,
-    /// The statuses that are a success; without any, 200 to 299.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub expected_status: Vec<u16>,
-}
-
-impl Http {
-    /// Whether an answer of this status is a success.
-    pub fn expects(&self, status: u16) -> bool {
-        match self.expected_status.as_slice() {
-            [] => (200..300).contains(&status),
-            expected => expected.contains(&status),
-        }
-    }
 }
 
 /// A handler in a worker program.

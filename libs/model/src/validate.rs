@@ -253,6 +253,12 @@ fn work(work: &Work, errors: &mut Vec<FieldError>) {
                     errors.push(FieldError::new("run.http.headers", format!("{name:?}: {message}")));
                 }
             }
+            for (index, name) in http.secret_headers.iter().enumerate() {
+                if !http.headers.keys().any(|header| header.eq_ignore_ascii_case(name)) {
+                    let message = format!("{name:?} is none of run.http.headers: name one of them");
+                    errors.push(FieldError::new(format!("run.http.secretHeaders[{index}]"), message));
+                }
+            }
             between("run.http.timeout", http.timeout, Duration::from_millis(1), errors);
             let statuses = &http.expected_status;
             if statuses.len() > limits::STATUSES || statuses.iter().any(|status| !(200..600).contains(status))
@@ -400,6 +406,7 @@ mod tests {
             body: String::new(),
             timeout: Duration::from_secs(30),
             expected_status: vec![204, 0],
+            secret_headers: Vec::new(),
         });
         assert_eq!(
             fields(&super::definition(&bad)),

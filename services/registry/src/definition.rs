@@ -52,8 +52,25 @@ impl Given {
         let mut errors = self.errors.clone();
         errors.extend(known.unknown("", &self.named));
         errors.extend(never_again(&self.written.definition, stored, owner, at));
-        if errors.is_empty() { Ok(known.resolve(&self.written)) } else { Err(errors) }
+        let mut written = known.resolve(&self.written);
+        errors.extend(keep_secrets(&mut written, stored));
+        if errors.is_empty() { Ok(written) } else { Err(errors) }
     }
+}
+
+/// Gives secrets that are left empty the values that the stored job has; which stay without one.
+pub fn keep_secrets(written: &mut Written, stored: Option<&Stored>) -> Vec<FieldError> {
+    let Work::Http(http) = &mut written.definition.run else { return Vec::new() };
+    let stored = stored.and_then(|stored| match &stored.definition.run {
+        Work::Http(http) => Some(http),
+        _ => None,
+    });
+    let wrong = |name: String| {
+        let message =
+            format!("{name:?} is secret and empty, and no value of it is kept for this host: give its value");
+        FieldError::new("run.http.headers", message)
+    };
+    http.keep_secrets(stored).into_iter().map(wrong).collect()
 }
 
 /// What neither the contract nor the model can judge.

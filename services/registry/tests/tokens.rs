@@ -272,6 +272,58 @@ async fn planted_secrets_are_in_no_list_no_log_and_no_audit_event() {
     }
 }
 
+/// A header that is marked secret goes in and never comes out, whichever way a definition is read or changed.
+#[tokio::test]
+async fn the_value_of_a_secret_header_is_in_no_answer_and_is_kept_for_its_host_only() {
+    let registry = Registry::start().await;
+    let calling = |url: &str, value: &str| {
+        let headers = json!({ "X-Api": value, "x-team": "billing" });
+        let http = json!({ "url": url, "headers": headers, "secretHeaders": ["x-api"] });
+        with(job("invoices"), json!({ "run": { "http": http } }))
+    };
+    let (here, elsewhere) = ("https://api.example/a", "https://other.example/a");
+    let mut answers = Vec::new();
+    let mut say = async |method: &str, path: &str, body: Option<Value>| {
+        let (status, answer) = registry.admin(method, path, body.as_ref()).await;
+        answers.push(format!("{method} {path}: {answer}"));
+        (status, answer)
+    };
+    assert_eq!(say("POST", "/v1/jobs", Some(calling(here, ""))).await.0, 400, "there is no value to keep");
+    let (status, created) = say("POST", "/v1/jobs", Some(calling(here, "planted-secret"))).await;
+    assert_eq!(
+        (status, &created["run"]["http"]["headers"]),
+        (200, &json!({ "X-Api": "", "x-team": "billing" }))
+    );
+    let set = |value: &str| Some(json!({ "jobs": [calling(here, value)] }));
+    for value in ["planted-secret", ""] {
+        let (status, applied) = say("POST", "/v1/apply", set(value)).await;
+        assert_eq!((status, &applied["results"][0]["change"]), (200, &json!("UNCHANGED")), "{applied}");
+    }
+    let mut read = say("GET", "/v1/jobs/invoices", None).await.1;
+    read["priority"] = json!(3);
+    assert_eq!(say("PUT", "/v1/jobs/invoices", Some(read)).await.0, 200, "what was read can be written back");
+    let (status, problem) = say("PUT", "/v1/jobs/invoices", Some(calling(elsewhere, ""))).await;
+    assert_eq!((status, wrong_fields(&problem)), (400, vec!["run.http.headers".to_owned()]));
+    let moved = json!({ "jobs": [calling(elsewhere, "")] });
+    let (status, problem) = say("POST", "/v1/apply", Some(moved)).await;
+    assert_eq!((status, wrong_fields(&problem)), (400, vec!["jobs[0].run.http.headers".to_owned()]));
+    assert_eq!(say("PUT", "/v1/jobs/invoices", Some(calling(here, "planted-newer"))).await.0, 200);
+    for path in [
+        "/v1/jobs",
+        "/v1/jobs/invoices",
+        "/v1/jobs/invoices/revisions",
+        "/v1/jobs/invoices/revisions:compare?from=1&to=3",
+        "/v1/auditEvents",
+    ] {
+        say("GET", path, None).await;
+    }
+    let stored = "SELECT definition->'run'->'http'->'headers'->>'X-Api' FROM job";
+    assert_eq!(registry.sql(stored).await, "planted-newer");
+    for text in answers.iter().chain([&registry.log()]) {
+        assert!(!text.contains("planted-"), "{text}");
+    }
+}
+
 #[tokio::test]
 async fn the_audit_trail_is_filtered_and_paged_and_its_tenants_own() {
     let registry = Registry::start().await;

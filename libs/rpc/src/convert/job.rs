@@ -281,7 +281,7 @@ pub fn write(definition: &Definition, facts: Facts) -> v1::Job {
         priority: definition.priority.into(),
         labels: definition.labels.clone().into_iter().collect(),
         alert: Some(alert::write(&definition.alert)),
-        run: Some(work::write(&definition.run)),
+        run: Some(work::shown(&definition.run)),
         generation: facts.generation.0,
         create_time: Some(time::timestamp(facts.created_at)),
         update_time: Some(time::timestamp(facts.updated_at)),

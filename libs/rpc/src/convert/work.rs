@@ -34,6 +34,7 @@ pub fn read(field: &str, run: Option<&v1::Run>) -> Result<Work, FieldError> {
                 .iter()
                 .map(|status| u16::try_from(*status).unwrap_or(0))
                 .collect(),
+            secret_headers: http.secret_headers.clone(),
         })),
         Some(Kind::Handler(handler)) => {
             Ok(Work::Handler(Handler { name: handler.name.clone(), payload: handler.payload.clone() }))
@@ -41,19 +42,28 @@ pub fn read(field: &str, run: Option<&v1::Run>) -> Result<Work, FieldError> {
     }
 }
 
-/// What runs, as a message.
+/// What runs, as a message to those who look at it: without the values of secret headers.
+pub fn shown(work: &Work) -> v1::Run {
+    match work {
+        Work::Http(http) => write(&Work::Http(http.clone().without_secrets())),
+        other => write(other),
+    }
+}
+
+/// What runs, as a message to the worker that is to do it.
 pub fn write(work: &Work) -> v1::Run {
     let kind = match work.clone() {
         Work::Exec(Exec { argv, env, working_directory, shell }) => {
             Kind::Exec(v1::Exec { argv, env: env.into_iter().collect(), working_directory, shell })
         }
-        Work::Http(Http { method, url, headers, body, timeout, expected_status }) => Kind::Http(v1::Http {
-            method,
-            url,
-            headers: headers.into_iter().collect(),
-            body,
-            timeout: Some(time::duration(timeout)),
-            expected_status: expected_status.into_iter().map(i32::from).collect(),
+        Work::Http(http) => Kind::Http(v1::Http {
+            method: http.method,
+            url: http.url,
+            headers: http.headers.into_iter().collect(),
+            body: http.body,
+            timeout: Some(time::duration(http.timeout)),
+            expected_status: http.expected_status.into_iter().map(i32::from).collect(),
+            secret_headers: http.secret_headers,
         }),
         Work::Handler(Handler { name, payload }) => Kind::Handler(v1::Handler { name, payload }),
     };

@@ -143,9 +143,15 @@ impl Writing<'_> {
         known: &mut Known,
     ) -> Result<(), Failure> {
         let tenant = self.caller.tenant_id;
-        let resolved: Vec<_> = given.iter().map(|job| known.resolve(&job.written)).collect();
+        let mut resolved: Vec<_> = given.iter().map(|job| known.resolve(&job.written)).collect();
         let (mut new, mut changes, mut errors) = (Vec::new(), Vec::new(), Vec::new());
         let mut asked = Vec::new();
+        for (index, job) in resolved.iter_mut().enumerate() {
+            let before = stored.get(&job.name);
+            for FieldError { field, message } in definition::keep_secrets(job, before) {
+                errors.push(FieldError::new(format!("jobs[{index}].{field}"), message));
+            }
+        }
         for (index, job) in resolved.iter().enumerate() {
             let before = stored.get(&job.name);
             let owner = before.map_or_else(|| definition::new_owner(tenant, self.at), definition::owner);

@@ -107,6 +107,7 @@ fn a_definition_comes_back_as_it_was() {
             body: "{}".to_owned(),
             timeout: Duration::from_secs(3),
             expected_status: vec![200, 404],
+            secret_headers: Vec::new(),
         }),
     };
     let written = read(&write(&definition, facts())).checked(Vec::new()).expect("nothing is wrong");
