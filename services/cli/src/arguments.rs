@@ -5,8 +5,10 @@ mod alerting;
 mod channels;
 mod check_ins;
 mod define;
+mod files;
 mod import;
 mod operate;
+mod trust;
 
 use crate::client::Client;
 pub use access::{Limit, TenantAction, TenantLimits, TokenAction, TokenRole};
@@ -15,9 +17,11 @@ pub use channels::{ChannelAction, ChannelCommon, ChannelDeliveries, ChannelTarge
 pub use check_ins::{CheckInAction, CheckInDefinition, CheckIns};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 pub use define::{Apply, Create, Describe, Diff, Get, Order, Runs, Set};
+pub use files::Export;
 pub use import::{Import, ImportCommon, ImportSource};
 pub use operate::{Backfill, Cancel, Pause, Rerun, Resume, RunName, Trigger};
 use std::path::PathBuf;
+pub use trust::{Trust, Trusted};
 
 /// A distributed cron: each occurrence gets exactly one run.
 #[derive(Debug, Parser)]
@@ -66,15 +70,18 @@ pub struct Connection {
     /// The bearer token.
     #[arg(long, global = true, env = "ESCAPEMENT_TOKEN", hide_env_values = true)]
     token: Option<String>,
+    #[command(flatten)]
+    trust: Trust,
 }
 
 impl Connection {
     /// A client of the registry that the arguments, the environment or the local stack name.
     pub fn client(&self) -> anyhow::Result<Client> {
-        match (&self.server, &self.token) {
+        let client = match (&self.server, &self.token) {
             (Some(server), token) => Client::new(server, token.clone()),
             (None, token) => Client::of_local_stack(&PathBuf::from(stack::dev::DATA_DEFAULT), token.clone()),
-        }
+        };
+        client?.trusting(self.trust.read()?)
     }
 }
 
@@ -86,6 +93,10 @@ pub enum Command {
     Diff(Diff),
     /// Creates the jobs, channels and calendars of YAML files, and refuses what exists.
     Create(Create),
+    /// Prints all channels, calendars and jobs as documents for `apply`; applied, they change nothing.
+    Export(Export),
+    /// Prints the JSON Schema of the files of `apply`, by which editors complete and check them.
+    Schema,
     /// Takes over the schedules of cron or Kubernetes: prints documents for `apply`, and says what became of each.
     Import(Import),
     /// Shows jobs, channels or calendars.

@@ -1,11 +1,14 @@
 //! YAML documents as the API's JSON: `kind` chooses the collection, and durations may be written `1h30m`.
 
+mod export;
+
 use anyhow::{Context, bail};
+pub use export::Writer;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 /// Fields that hold a duration, by their path.
-const DURATIONS: [&str; 9] = [
+const DURATIONS: [&str; 10] = [
     "/misfire/grace",
     "/misfire/catchUpWindow",
     "/maxRuntime",
@@ -13,8 +16,9 @@ const DURATIONS: [&str; 9] = [
     "/retry/backoffMax",
     "/jitter",
     "/alert/successWithin",
+    "/alert/repeat",
+    "/alert/on/runtimeOver",
     "/run/http/timeout",
-    "/period",
 ];
 
 /// Adds the documents of `text` to an `ApplyRequest`. `origin` names the file in messages.
@@ -102,6 +106,26 @@ mod tests {
         for text in ["", "90", "1x", "h", "-5s", "1h 30m"] {
             assert!(seconds(text).is_err(), "{text:?}");
         }
+    }
+
+    #[test]
+    fn every_duration_of_the_contract_may_be_written_so() {
+        let whole = crate::schema::documents().expect("a schema");
+        let mut found = Vec::new();
+        let mut open: Vec<(String, &Value)> =
+            ["Job", "Channel", "Calendar"].map(|kind| (String::new(), &whole["$defs"][kind])).into();
+        while let Some((path, node)) = open.pop() {
+            let node = crate::schema::resolved(&whole, node);
+            if crate::schema::is_duration(node) {
+                found.push(path.clone());
+            }
+            let fields = node["properties"].as_object().into_iter().flatten();
+            open.extend(fields.map(|(name, field)| (format!("{path}/{name}"), field)));
+        }
+        found.sort();
+        let mut known = DURATIONS;
+        known.sort_unstable();
+        assert_eq!(found, known);
     }
 
     #[test]

@@ -5,6 +5,7 @@ mod client;
 mod command;
 mod document;
 mod import;
+mod schema;
 mod table;
 
 use arguments::{Arguments, Command};
@@ -31,6 +32,8 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
         Command::Apply(apply) => command::apply::run(&connection.client()?, &apply, output).await,
         Command::Diff(diff) => command::apply::diff(&connection.client()?, &diff, output).await,
         Command::Create(create) => command::create::run(&connection.client()?, &create, output).await,
+        Command::Export(export) => command::export::run(&connection.client()?, &export, output).await,
+        Command::Schema => command::schema::run(),
         Command::Import(import) => command::import::run(|| connection.client(), &import, output).await,
         Command::Describe(describe) => command::describe::run(&connection.client()?, &describe, output).await,
         Command::Get(get) => command::get::run(&connection.client()?, &get, output).await,
