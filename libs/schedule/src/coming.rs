@@ -95,12 +95,12 @@ fn listed(schedule: Option<&Schedule>, from: DateTime<Utc>, to: DateTime<Utc>) -
 fn compare(was: &[DateTime<Utc>], is: &[DateTime<Utc>], zone_of: &Schedule) -> Vec<Change> {
     let gone = was.iter().filter(|at| is.binary_search(at).is_err());
     let new = is.iter().filter(|at| was.binary_search(at).is_err());
-    let mut days: BTreeMap<NaiveDate, (Vec<DateTime<Utc>>, Vec<DateTime<Utc>>)> = BTreeMap::new();
+    let mut days: BTreeMap<NaiveDate, [Vec<DateTime<Utc>>; 2]> = BTreeMap::new();
     let day = |at: &DateTime<Utc>| zone_of.local_time(*at).date_naive();
-    gone.for_each(|at| days.entry(day(at)).or_default().0.push(*at));
-    new.for_each(|at| days.entry(day(at)).or_default().1.push(*at));
+    gone.for_each(|at| days.entry(day(at)).or_default()[0].push(*at));
+    new.for_each(|at| days.entry(day(at)).or_default()[1].push(*at));
     let mut changes = Vec::new();
-    for (gone, new) in days.into_values() {
+    for [gone, new] in days.into_values() {
         if gone.len() == new.len() {
             changes.extend(gone.into_iter().zip(new).map(|(was, at)| Change::Moved { was, at }));
         } else {
@@ -150,5 +150,121 @@ impl Schedule {
             return None;
         }
         DateTime::from_timestamp(zone.start(stretch + 1), 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::Spec;
+    use model::policy::{DstFold, DstGap};
+    use std::collections::BTreeSet;
+
+    fn at(text: &str) -> DateTime<Utc> {
+        text.parse().expect("an instant")
+    }
+
+    fn schedule(expression: &str, timezone: &str, dst_gap: DstGap) -> Schedule {
+        Schedule::parse(&Spec {
+            expression,
+            timezone,
+            dst_gap,
+            dst_fold: DstFold::First,
+            seed: "a",
+            anchor: DateTime::UNIX_EPOCH,
+        })
+        .expect("a schedule")
+    }
+
+    fn daily(expression: &str) -> Schedule {
+        schedule(expression, "UTC", DstGap::RunAfter)
+    }
+
+    #[test]
+    fn as_many_on_a_day_are_moved_and_others_are_added_or_removed() {
+        let now = at("2027-01-10T00:00:00Z");
+        let moved = coming(Some(&daily("0 9 * * *")), Some(&daily("0 10 * * *")), now);
+        let (was, is) = (at("2027-01-10T09:00:00Z"), at("2027-01-10T10:00:00Z"));
+        assert_eq!(moved.changes, [Change::Moved { was, at: is }]);
+        let more = coming(Some(&daily("0 9 * * *")), Some(&daily("0 9,10 * * *")), now);
+        assert_eq!(more.changes, [Change::Added(is)]);
+        let none = coming(Some(&daily("0 9 * * *")), None, now);
+        assert_eq!(none.changes, [Change::Removed(was)]);
+        assert_eq!(coming(None, None, now), Coming::default());
+    }
+
+    #[test]
+    fn a_rule_that_matters_only_at_the_next_clock_change_is_seen() {
+        let (skip, after) = (
+            schedule("30 2 * * *", "Europe/Berlin", DstGap::Skip),
+            schedule("30 2 * * *", "Europe/Berlin", DstGap::RunAfter),
+        );
+        let found = coming(Some(&skip), Some(&after), at("2027-01-10T00:00:00Z"));
+        assert_eq!(found.clock_change, Some(at("2027-03-28T01:00:00Z")));
+        assert_eq!(found.changes, [Change::Added(at("2027-03-28T01:00:00Z"))]);
+        // On the day itself both windows have it: it is told once.
+        let found = coming(Some(&skip), Some(&after), at("2027-03-28T00:00:00Z"));
+        assert_eq!(found.changes.len(), 1);
+    }
+
+    #[test]
+    fn what_is_told_leads_from_what_was_to_what_is() {
+        let now = at("2027-03-27T12:00:00Z");
+        let through = now + AHEAD;
+        let expressions =
+            ["0 9 * * *", "*/7 * * * *", "30 2 * * *", "0 0 1 1 *", "15,45 */2 * * *", "H * * * *"];
+        for before in expressions {
+            for after in expressions {
+                let [was, is] = [before, after].map(|text| schedule(text, "Europe/Berlin", DstGap::RunAfter));
+                let mut instants: BTreeSet<_> = was.between(now, through).collect();
+                for change in coming(Some(&was), Some(&is), now).changes {
+                    let (gone, new) = match change {
+                        Change::Added(at) => (None, Some(at)),
+                        Change::Removed(at) => (Some(at), None),
+                        Change::Moved { was, at } => (Some(was), Some(at)),
+                    };
+                    let within = |at: &DateTime<Utc>| *at <= through;
+                    assert!(gone.filter(within).is_none_or(|at| instants.remove(&at)), "{before} {after}");
+                    assert!(new.filter(within).is_none_or(|at| instants.insert(at)), "{before} {after}");
+                }
+                assert_eq!(instants, is.between(now, through).collect(), "{before} {after}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_list_that_is_cut_says_nothing_of_what_lies_beyond() {
+        let now = at("2027-01-10T00:00:00Z");
+        let found = coming(Some(&daily("0 9 * * *")), Some(&daily("* * * * * *")), now);
+        assert!(found.cut);
+        // 09:00 stays, and is beyond what was listed: it is not told as removed.
+        assert!(found.changes.iter().all(|change| matches!(change, Change::Added(_))));
+        assert!(found.changes.len() <= INSTANTS_MAX);
+    }
+
+    #[test]
+    fn the_busiest_second_counts_jitter_and_stops_at_a_limit() {
+        let (now, nine) = (at("2027-01-10T00:00:00Z"), daily("0 9 * * *"));
+        let job = |jitter: u64, seed| plan::Definition {
+            schedule: &nine,
+            misfire: model::policy::MisfirePolicy::Once,
+            grace: std::time::Duration::from_secs(60),
+            catch_up_limit: 1,
+            catch_up_window: std::time::Duration::from_secs(60),
+            jitter: std::time::Duration::from_secs(jitter),
+            job_seed: seed,
+        };
+        let mut load = Load::default();
+        assert_eq!(load.peak(), None);
+        for seed in ["a", "b", "c"] {
+            assert_eq!(load.add(&job(0, seed), now, 10), (1, false));
+        }
+        assert_eq!(load.peak(), Some((at("2027-01-10T09:00:00Z"), 3)));
+        let mut spread = Load::default();
+        for seed in ["a", "b", "c"] {
+            spread.add(&job(3_600, seed), now, 10);
+        }
+        assert_eq!(spread.peak().map(|(_, runs)| runs), Some(1));
+        assert_eq!(load.add(&job(0, "d"), now, 0), (0, true));
     }
 }

@@ -192,3 +192,61 @@ async fn an_event_shows_the_run_as_it_was_then() {
     assert_eq!((ended.run.phase, ended.run.reason.as_deref()), (Phase::Skipped, Some("MISSED")));
     assert!(ended.run.finished_at.is_some());
 }
+
+/// What telling costs those who end runs: microseconds a run with and without it, in batches of 500 and alone, printed.
+#[tokio::test]
+#[ignore = "a measurement, for a quiet machine"]
+async fn telling_costs_next_to_nothing() {
+    const TOLD: &str = include_str!("../sql/run/end.sql");
+    let begins = TOLD.find("), told AS (").expect("the statement tells");
+    let ends = begins + TOLD[begins..].find("\n)\nSELECT").expect("and answers");
+    let untold = format!("{}{}", &TOLD[..begins], &TOLD[ends + 1..]);
+    let cell = Cell::create().await;
+    let mut sql = cell.connect().await;
+    sql.batch_execute(&format!(
+        "SELECT esc_make_partitions(current_date - 2, current_date + 2);
+         INSERT INTO job (id, tenant_id, generation, created_at, updated_at, name, definition)
+         SELECT md5(n::text)::uuid, '{TENANT}', 1, esc_now(), esc_now(), 'job-' || n, '{{}}' FROM generate_series(0, 39999) n;
+         INSERT INTO run (job_id, tenant_id, scheduled_for, due_at, generation, term, origin)
+         SELECT md5((n % 40000)::text)::uuid, '{TENANT}', at, at, 1, 1, 'SCHEDULE'
+         FROM (SELECT date_trunc('second', esc_now()) AS base OFFSET 0) b, generate_series(1, 80000) n,
+              LATERAL (SELECT base - (n / 40000) * interval '1 s' AS at) a"
+    ))
+    .await
+    .unwrap();
+    sql.batch_execute("VACUUM ANALYZE").await.unwrap();
+    let rows = sql.query("SELECT job_id, scheduled_for FROM run", &[]).await.unwrap();
+    let mut keys = rows.iter().map(|row| (row.get::<_, uuid::Uuid>(0), row.get::<_, DateTime<Utc>>(1)));
+    let (told, untold) = (sql.prepare(TOLD).await.unwrap(), sql.prepare(&untold).await.unwrap());
+    for (batch, rounds) in [(500_usize, 40), (1, 1_000)] {
+        let mut took = [0.0_f64; 2];
+        for round in 0..rounds * 2 {
+            let (jobs, instants): (Vec<_>, Vec<_>) = keys.by_ref().take(batch).unzip();
+            let statement = [&told, &untold][round % 2];
+            let (zero, no_token) = (vec![0_i32; batch], vec![0_i64; batch]);
+            let (session, state) = (vec![None::<uuid::Uuid>; batch], vec!["SKIPPED"; batch]);
+            let (reason, exit) = (vec![Some("MISSED"); batch], vec![None::<i32>; batch]);
+            let (tail, cut, error) = (vec![None::<&[u8]>; batch], vec![false; batch], vec![""; batch]);
+            let begun = vec![None::<i64>; batch];
+            let (first, last) = (*instants.iter().min().unwrap(), *instants.iter().max().unwrap());
+            let began = std::time::Instant::now();
+            let tx = sql.transaction().await.unwrap();
+            let ended = tx
+                .query(
+                    statement,
+                    &[
+                        &jobs, &instants, &zero, &no_token, &session, &state, &reason, &exit, &tail, &cut,
+                        &error, &first, &last, &begun,
+                    ],
+                )
+                .await
+                .unwrap();
+            tx.commit().await.unwrap();
+            took[round % 2] += began.elapsed().as_secs_f64() * 1e6;
+            assert_eq!(ended.len(), batch);
+        }
+        #[allow(clippy::cast_precision_loss, reason = "small numbers")]
+        let each = took.map(|all| all / (batch * rounds) as f64);
+        println!("batches of {batch}: {:.2} µs a run with events, {:.2} µs without", each[0], each[1]);
+    }
+}
