@@ -13,8 +13,9 @@ use tokio_postgres::{NoTls, Row, Statement, types::ToSql};
 /// A statement whose client has gone away ends so soon: it may hold locks.
 const GONE_CHECK: Duration = Duration::from_secs(1);
 
-/// Two indexes together are read for a whole range each, where one of them finds the row.
-const BY_INDEX_ONLY: &str = "-c enable_seqscan=off -c enable_bitmapscan=off";
+/// Two indexes together are read for a whole range each, where one of them finds the row; and to look at one page must seem
+/// cheaper than to read even a small index.
+const BY_INDEX_ONLY: &str = "-c enable_seqscan=off -c enable_bitmapscan=off -c random_page_cost=0.01";
 
 /// How to reach the database and how long its sessions may take.
 #[derive(Debug, Clone)]

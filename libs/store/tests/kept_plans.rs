@@ -28,16 +28,22 @@ async fn plan(settings: Settings) -> String {
     rows.iter().map(|row| row.get::<_, String>(0) + "\n").collect()
 }
 
-/// What a dispatcher does for each run, with how many parameters.
-const FOR_EACH_RUN: [(&str, usize); 8] = [
-    (include_str!("../sql/run_lease/draw_tokens.sql"), 2),
-    (include_str!("../sql/run_lease/assignments.sql"), 2),
-    (include_str!("../sql/run_lease/lock.sql"), 2),
-    (include_str!("../sql/run_lease/read.sql"), 3),
-    (include_str!("../sql/run_lease/accept.sql"), 7),
-    (include_str!("../sql/run_lease/retry.sql"), 15),
-    (include_str!("../sql/run_queue/lock.sql"), 2),
-    (include_str!("../sql/run/end.sql"), 14),
+/// What a dispatcher does for each run, with parameters.
+const FOR_EACH_RUN: [(&str, &str); 8] = [
+    (include_str!("../sql/run_lease/draw_tokens.sql"), "NULL, NULL"),
+    (include_str!("../sql/run_lease/assignments.sql"), "NULL, NULL"),
+    (include_str!("../sql/run_lease/lock.sql"), "NULL, NULL"),
+    (include_str!("../sql/run_lease/read.sql"), "NULL, NULL, NULL"),
+    (include_str!("../sql/run_lease/accept.sql"), "NULL, NULL, NULL, NULL, NULL, NULL, NULL"),
+    (
+        include_str!("../sql/run_lease/retry.sql"),
+        "NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL",
+    ),
+    (include_str!("../sql/run_queue/lock.sql"), "NULL, NULL"),
+    (
+        include_str!("../sql/run/end.sql"),
+        "NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, now(), now(), NULL",
+    ),
 ];
 
 /// An index that is read from one end to the other is no better than the table.
@@ -45,19 +51,17 @@ const FOR_EACH_RUN: [(&str, usize); 8] = [
 async fn a_plan_made_while_the_tables_are_empty_looks_for_each_row_by_its_key() {
     let cell = Cell::create().await;
     let client = cell.connect().await;
-    let settings =
-        "SET enable_seqscan = off; SET enable_bitmapscan = off; SET plan_cache_mode = force_generic_plan";
+    let settings = "SET enable_seqscan = off; SET enable_bitmapscan = off; SET random_page_cost = 0.01; SET plan_cache_mode = force_generic_plan";
     client.batch_execute(settings).await.unwrap();
     client.batch_execute("VACUUM ANALYZE run_queue, run_lease, run").await.unwrap();
     for (number, (statement, parameters)) in FOR_EACH_RUN.into_iter().enumerate() {
         client.batch_execute(&format!("PREPARE s{number} AS {statement}")).await.unwrap();
-        let nulls = vec!["NULL"; parameters].join(", ");
-        let rows = client.query(&format!("EXPLAIN EXECUTE s{number}({nulls})"), &[]).await.unwrap();
+        let rows = client.query(&format!("EXPLAIN EXECUTE s{number}({parameters})"), &[]).await.unwrap();
         let lines: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
         let plan = lines.join("\n");
         for (line, next) in lines.iter().zip(&lines[1..]) {
-            let reads = ["run_lease", "run_queue"].iter().any(|table| line.contains(&format!(" on {table}")));
-            if reads && line.contains("Scan") {
+            // What is parked is little, and looked at for the few ends of runs that never started.
+            if line.contains("Scan") && line.contains(" on run_") && !line.contains("run_parked") {
                 assert!(
                     next.contains("Index Cond") || next.contains("TID Cond"),
                     "{line}: all of it\n{plan}"

@@ -44,15 +44,22 @@ WITH ending AS MATERIALIZED (
     WHERE e.attempt = 0
       AND NOT EXISTS (SELECT 1 FROM run_queue q WHERE q.job_id = e.job_id AND q.scheduled_for = e.scheduled_for OFFSET 0)
       AND NOT EXISTS (SELECT 1 FROM run_lease l WHERE l.job_id = e.job_id AND l.scheduled_for = e.scheduled_for OFFSET 0)
+), found AS MATERIALIZED (
+    SELECT g.*, r.* FROM gone g CROSS JOIN LATERAL (
+        SELECT r.ctid AS spot FROM run r
+        WHERE r.job_id = g.job_id AND r.scheduled_for = g.scheduled_for AND r.tenant_id = g.tenant_id
+          AND r.scheduled_for BETWEEN $12 AND $13 AND r.state = 'PLANNED'
+        LIMIT 1
+    ) r
 ), ended AS (
     UPDATE run r
     SET state = g.state::run_state, reason = g.reason::run_reason, finished_at = now.at, attempt = g.attempt,
         token = nullif(g.token, 0), worker = g.worker, claimed_at = g.claimed_at,
         accepted_at = CASE WHEN g.accepted_at IS NULL AND g.begun_ms IS NOT NULL
             THEN greatest(g.claimed_at, now.at - g.begun_ms * interval '1 millisecond') ELSE g.accepted_at END
-    FROM gone g, now
-    WHERE r.job_id = g.job_id AND r.scheduled_for = g.scheduled_for AND r.tenant_id = g.tenant_id
-      AND r.scheduled_for BETWEEN $12 AND $13 AND r.state = 'PLANNED'
+    FROM found g, now
+    -- By its place on its day. What else is asked of it must not look rare: then all would be read to find those few.
+    WHERE r.scheduled_for = g.scheduled_for AND r.ctid = g.spot AND coalesce(r.state = 'PLANNED', false)
     RETURNING r.job_id, r.scheduled_for, r.tenant_id, r.worker, r.claimed_at, r.accepted_at, g.attempt, g.token, g.state, g.reason,
               g.exit_status, g.tail, g.truncated, g.error
 ), outcome AS (
