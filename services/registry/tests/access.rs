@@ -22,6 +22,8 @@ fn methods() -> Vec<(&'static str, &'static str, Option<Value>, &'static [Role])
         ("GET", "/v1/jobs/invoices/runs/2026-11-29T09:00:00Z", None, READ),
         ("GET", "/v1/channels", None, READ),
         ("GET", "/v1/channels/oncall", None, READ),
+        ("GET", "/v1/channels/oncall/deliveries", None, READ),
+        ("POST", "/v1/channels/oncall:test", Some(json!({})), WRITE),
         ("GET", "/v1/status", None, READ),
         ("GET", "/v1/calendars", None, READ),
         ("GET", "/v1/calendars/holidays", None, READ),
