@@ -112,11 +112,7 @@ async fn the_statements_of_alerts_and_check_ins_use_their_indexes_on_full_tables
     let (none, open): (Vec<&str>, Vec<&str>) = (Vec::new(), vec!["OPEN"]);
     let hash = vec![7_u8; 32];
     let statements: [(&str, Vec<&(dyn ToSql + Sync)>, &[&str]); 15] = [
-        (
-            "verdict/ends",
-            vec![&now, &later, &yesterday, &5_000_i64],
-            &["job_alert_on", "run_outcome"],
-        ),
+        ("verdict/ends", vec![&now, &later, &yesterday, &5_000_i64], &["job_alert_on", "run_outcome"]),
         ("verdict/slow", vec![&now, &yesterday, &5_000_i64], &["job_alert_on", "run_lease_", "verdict_pkey"]),
         ("verdict/streak", vec![&ids, &instants, &yesterday], &["run_"]),
         ("verdict/told", vec![&ids, &instants], &["verdict_pkey"]),
@@ -156,7 +152,7 @@ async fn uses(client: &tokio_postgres::Client, name: &str, params: &[&(dyn ToSql
     for index in indexes {
         assert!(plan.contains(index), "{name} does not use {index}:\n{plan}");
     }
-    let small = ["alert_channel", "channel_failure", "due", "now"];
+    let small = ["alert_channel", "channel_failure", "dispatcher", "due", "now", "tenant"];
     let read_whole = plan.split("Seq Scan on ").skip(1).filter_map(|rest| rest.split_whitespace().next());
     let read_whole: Vec<_> = read_whole.filter(|table| !small.contains(table)).collect();
     assert!(read_whole.is_empty(), "{name} reads all of {read_whole:?}:\n{plan}");
@@ -223,4 +219,39 @@ async fn fill_check_ins(client: &tokio_postgres::Client, check_ins: i32) {
          ANALYZE"
     );
     client.batch_execute(&script).await.expect("filled");
+}
+
+/// Looking at the system costs the same however many runs wait and jobs are watched.
+#[tokio::test]
+async fn the_looks_at_the_system_use_their_indexes_on_full_tables() {
+    let cell = Cell::create().await;
+    let client = cell.connect().await;
+    fill(&client, 20_000).await;
+    client
+        .batch_execute(
+            "INSERT INTO run_queue (job_id, tenant_id, scheduled_for, due_at, generation, priority, origin, exclusive, queue)
+             SELECT gen_random_uuid(), '00000000-0000-4000-8000-000000000001', date_trunc('second', esc_now()),
+                    esc_now() - n * interval '1 s', 1, 0, 'SCHEDULE', true, 'q' || n % 3
+             FROM generate_series(1, 20000) n;
+             INSERT INTO worker_session (id, dispatcher_id, connected_at, ended_at, slots, name, version, queues)
+             SELECT gen_random_uuid(), gen_random_uuid(), esc_now(), esc_now(), 1, 'w', '1', '{q1}' FROM generate_series(1, 20000);
+             INSERT INTO misfire (job_id, first, last, recorded_at, count, term, cause, policy, outcome)
+             SELECT md5((n % 100)::text)::uuid, at, at, at, 1, 1, 'NO_TICKER', 'ONCE', 'SUPERSEDED'
+             FROM generate_series(1, 20000) n, LATERAL (SELECT esc_now() - n * interval '1 minute' AS at) a;
+             ANALYZE",
+        )
+        .await
+        .expect("filled");
+    let jobs: Vec<Uuid> = vec![Uuid::from_u128(1), Uuid::from_u128(2)];
+    let now = chrono::Utc::now();
+    let instants = vec![now, now];
+    let statements: [(&str, Vec<&(dyn ToSql + Sync)>, &[&str]); 4] = [
+        ("system/unserved", vec![&30_000_i64, &15_000_i64], &["run_queue_due", "worker_session_open"]),
+        ("system/deadlines", vec![], &["watch_cursor_due"]),
+        ("system/soon", vec![], &["watch_cursor_due"]),
+        ("verdict/missed", vec![&jobs, &instants], &["misfire_pkey"]),
+    ];
+    for (name, params, indexes) in statements {
+        uses(&client, name, &params, indexes).await;
+    }
 }
