@@ -1,6 +1,8 @@
 //! Alerts in the hands of people: repeated until somebody acknowledges them, silenced, resolved; and check-ins. Over a clock
 //! that the test moves.
 
+#![allow(clippy::expect_used, reason = "a test fails by a panic that names the cause")]
+
 mod support;
 
 use model::alert::life::{Event, Telling};
