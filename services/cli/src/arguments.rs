@@ -4,18 +4,19 @@ mod access;
 mod alerting;
 mod channels;
 mod check_ins;
+mod connection;
 mod define;
 mod files;
 mod import;
 mod operate;
 mod trust;
 
-use crate::client::Client;
 pub use access::{Limit, TenantAction, TenantLimits, TokenAction, TokenRole};
 pub use alerting::{AlertAction, AlertList, AlertSilence, Alerts, Level};
 pub use channels::{ChannelAction, ChannelCommon, ChannelDeliveries, ChannelTarget, Channels, Encryption};
 pub use check_ins::{CheckInAction, CheckInDefinition, CheckIns};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+pub use connection::{Completion, Connection, ContextAction, ContextSet, Shell};
 pub use define::{Apply, Create, Describe, Diff, Get, Order, Runs, Set};
 pub use files::Export;
 pub use import::{Import, ImportCommon, ImportSource};
@@ -26,9 +27,7 @@ pub use trust::{Trust, Trusted};
 /// A distributed cron: each occurrence gets exactly one run.
 #[derive(Debug, Parser)]
 #[command(name = "escapement", version, propagate_version = true)]
-#[command(
-    after_help = "Exit status: 0 done, 1 refused or failed (the reason is on standard error), 2 wrong usage."
-)]
+#[command(after_help = crate::failure::HELP)]
 pub struct Arguments {
     #[command(flatten)]
     pub connection: Connection,
@@ -59,30 +58,6 @@ pub enum Output {
     Table,
     /// For programs: the API's own answer, in the format that was asked for.
     Json,
-}
-
-/// Where the registry is, and who asks.
-#[derive(Debug, Args)]
-pub struct Connection {
-    /// The registry's REST address. Without it, the local stack under .escapement/ is asked, when there is one.
-    #[arg(long, global = true, env = "ESCAPEMENT_SERVER")]
-    server: Option<String>,
-    /// The bearer token.
-    #[arg(long, global = true, env = "ESCAPEMENT_TOKEN", hide_env_values = true)]
-    token: Option<String>,
-    #[command(flatten)]
-    trust: Trust,
-}
-
-impl Connection {
-    /// A client of the registry that the arguments, the environment or the local stack name.
-    pub fn client(&self) -> anyhow::Result<Client> {
-        let client = match (&self.server, &self.token) {
-            (Some(server), token) => Client::new(server, token.clone()),
-            (None, token) => Client::of_local_stack(&PathBuf::from(stack::dev::DATA_DEFAULT), token.clone()),
-        };
-        client?.trusting(self.trust.read()?)
-    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -140,6 +115,11 @@ pub enum Command {
     /// Makes, shows and limits tenants.
     #[command(subcommand, visible_alias = "tenant")]
     Tenants(TenantAction),
+    /// Chooses the registry that the other commands ask, and how.
+    #[command(subcommand, visible_alias = "contexts")]
+    Context(ContextAction),
+    /// Prints the script by which a shell completes commands, options and names.
+    Completion(Completion),
     /// Brings the database's schema to this release's version.
     Migrate(Database),
     /// Makes the first token of a new database, or makes a token that you have known to it.

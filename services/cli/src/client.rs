@@ -1,7 +1,9 @@
 //! The registry's REST API as the commands use it; its errors as sentences.
 
-use anyhow::{Context, anyhow, bail};
-use reqwest::Method;
+use crate::arguments::Trusted;
+use crate::failure::Failure;
+use anyhow::Context;
+use reqwest::{Method, StatusCode};
 use serde_json::Value;
 use stack::dev::Endpoints;
 use std::path::Path;
@@ -15,21 +17,26 @@ pub struct Client {
     http: reqwest::Client,
     server: String,
     token: Option<String>,
+    trusted: Trusted,
 }
 
 impl Client {
     /// A client of the registry at `server`.
     pub fn new(server: &str, token: Option<String>) -> anyhow::Result<Self> {
-        let http =
-            reqwest::Client::builder().timeout(TIMEOUT).build().context("preparing the HTTP client")?;
-        Ok(Self { http, server: server.trim_end_matches('/').to_owned(), token })
+        let (server, trusted) = (server.trim_end_matches('/').to_owned(), Trusted::default());
+        Ok(Self { http: prepared(trusted.client().timeout(TIMEOUT))?, server, token, trusted })
+    }
+
+    /// The same, with certificates checked against `trusted` and shown from it.
+    pub fn trusting(self, trusted: Trusted) -> anyhow::Result<Self> {
+        Ok(Self { http: prepared(trusted.client().timeout(TIMEOUT))?, trusted, ..self })
     }
 
     /// A client of the stack that `escapement dev` runs in `data`, as its administrator unless `token` is given.
     pub fn of_local_stack(data: &Path, token: Option<String>) -> anyhow::Result<Self> {
         let endpoints = Endpoints::read(data).with_context(|| {
             format!(
-                "no server: set ESCAPEMENT_SERVER, or start a local stack (none runs in {})",
+                "no server: set ESCAPEMENT_SERVER, choose one with `escapement context`, or start a local stack (none runs in {})",
                 data.display()
             )
         })?;
@@ -78,24 +85,21 @@ impl Client {
 
     /// GET of an answer that comes for as long as it takes.
     pub async fn stream(&self, path: &str) -> anyhow::Result<reqwest::Response> {
-        let http = reqwest::Client::builder().connect_timeout(TIMEOUT).build();
-        let mut request = http.context("preparing the HTTP client")?.get(format!("{}{path}", self.server));
+        let http = prepared(self.trusted.client().connect_timeout(TIMEOUT))?;
+        let mut request = http.get(format!("{}{path}", self.server));
         if let Some(token) = &self.token {
             request = request.bearer_auth(token);
         }
         let response = request
             .send()
             .await
-            .with_context(|| format!("the registry at {} can't be reached", self.server))?;
+            .map_err(|source| Failure::Unreachable { server: self.server.clone(), source })?;
         let status = response.status();
         if status.is_success() {
             return Ok(response);
         }
         let text = response.text().await.context("reading the registry's answer")?;
-        match serde_json::from_str(&text) {
-            Ok(problem) => Err(anyhow!(sentence(&problem))),
-            Err(_) => bail!("the registry answered {status}: {text}"),
-        }
+        Err(refused(status, text).into())
     }
 
     /// Every page of a list, as one array under `field`.
@@ -136,7 +140,7 @@ impl Client {
         let response = request
             .send()
             .await
-            .with_context(|| format!("the registry at {} can't be reached", self.server))?;
+            .map_err(|source| Failure::Unreachable { server: self.server.clone(), source })?;
         let status = response.status();
         let text = response.text().await.context("reading the registry's answer")?;
         if status.is_success() {
@@ -146,11 +150,20 @@ impl Client {
                 serde_json::from_str(&text).context("reading the registry's answer")
             };
         }
-        match serde_json::from_str(&text) {
-            Ok(problem) => Err(anyhow!(sentence(&problem))),
-            Err(_) => bail!("the registry answered {status}: {text}"),
-        }
+        Err(refused(status, text).into())
     }
+}
+
+fn prepared(builder: reqwest::ClientBuilder) -> anyhow::Result<reqwest::Client> {
+    builder.build().context("preparing the HTTP client")
+}
+
+fn refused(status: StatusCode, text: String) -> Failure {
+    let text = match serde_json::from_str(&text) {
+        Ok(problem) => sentence(&problem),
+        Err(_) => format!("the registry answered {status}: {text}"),
+    };
+    Failure::Refused { status: status.as_u16(), text }
 }
 
 /// A problem document as text: what is wrong, then a line for each wrong field.
@@ -165,7 +178,7 @@ fn sentence(problem: &Value) -> String {
     }
     if problem["status"] == 401 {
         text.push_str(
-            "\n  set ESCAPEMENT_TOKEN to a token of this server; it may be wrong, expired or revoked",
+            "\n  set ESCAPEMENT_TOKEN, or the token of the context, to one of this server; it may be wrong, expired or revoked",
         );
     }
     if problem["status"] == 403 {

@@ -3,7 +3,9 @@
 mod arguments;
 mod client;
 mod command;
+mod context;
 mod document;
+mod failure;
 mod import;
 mod schema;
 mod table;
@@ -12,15 +14,19 @@ use arguments::{Arguments, Command};
 use clap::Parser;
 use std::process::ExitCode;
 
-#[tokio::main]
-async fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+fn main() -> ExitCode {
     service::runtime::install_crypto();
+    command::completion::answer();
+    start(Arguments::parse())
+}
+
+#[tokio::main]
+async fn start(arguments: Arguments) -> ExitCode {
     match run(arguments).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("escapement: {error:#}");
-            ExitCode::FAILURE
+            ExitCode::from(failure::exit_status(&error))
         }
     }
 }
@@ -56,6 +62,8 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
         Command::Status => command::status::run(&connection.client()?, output).await,
         Command::Tokens(action) => command::tokens::run(&connection.client()?, &action, output).await,
         Command::Tenants(action) => command::tenants::run(&connection.client()?, &action, output).await,
+        Command::Context(action) => command::context::run(&connection, &action, output),
+        Command::Completion(completion) => command::completion::run(completion.shell),
         Command::Migrate(database) => command::migrate::run(&database).await,
         Command::Bootstrap(bootstrap) => command::bootstrap::run(&bootstrap).await,
         Command::Fence(fence) => command::fence::run(&fence, output).await,

@@ -7,6 +7,8 @@ pub mod bootstrap;
 pub mod channels;
 pub mod check_ins;
 pub mod coming;
+pub mod completion;
+pub mod context;
 pub mod create;
 pub mod delete;
 pub mod describe;

@@ -1,0 +1,207 @@
+//! Which registry is asked, and as whom: what was typed counts before the environment, and that before contexts.
+//!
+//! Invariant: a context's token goes to that context's server only, and what the environment holds never to a server that a
+//! typed `--context` names. Decided purely by [`Connection::choose`].
+
+use super::Trust;
+use crate::client::Client;
+use crate::context::{Contexts, Token};
+use clap::{Args, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// Where the registry is, and who asks.
+#[derive(Debug, Args)]
+pub struct Connection {
+    /// The registry's REST address [env: ESCAPEMENT_SERVER]. Without it the context in use counts, and without one the local
+    /// stack under .escapement/, when there is one.
+    #[arg(long, global = true, value_name = "URL", conflicts_with = "context")]
+    pub server: Option<String>,
+    /// The bearer token [env: ESCAPEMENT_TOKEN].
+    #[arg(long, global = true)]
+    pub token: Option<String>,
+    /// A context instead of the one in use [env: ESCAPEMENT_CONTEXT]; see `escapement context`.
+    #[arg(long, global = true, value_name = "NAME")]
+    pub context: Option<String>,
+    #[command(flatten)]
+    pub trust: Trust,
+}
+
+/// What the environment says.
+#[derive(Debug, Default, Clone)]
+pub struct Environment {
+    server: Option<String>,
+    token: Option<String>,
+    context: Option<String>,
+}
+
+impl Environment {
+    /// Of this process; what is empty says nothing.
+    pub fn read() -> Self {
+        let variable = |name| std::env::var(name).ok().filter(|value: &String| !value.is_empty());
+        Self {
+            server: variable("ESCAPEMENT_SERVER"),
+            token: variable("ESCAPEMENT_TOKEN"),
+            context: variable("ESCAPEMENT_CONTEXT"),
+        }
+    }
+}
+
+/// The registry that is asked.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Chosen {
+    /// By its address.
+    Server { url: String, token: Option<String> },
+    /// By a context, as somebody else than it says if there is a token.
+    Context { name: String, token: Option<String> },
+    /// The local stack, as its administrator unless there is a token.
+    Local { token: Option<String> },
+}
+
+impl Connection {
+    /// A client of the registry that the arguments, the environment, a context or the local stack name.
+    pub fn client(&self) -> anyhow::Result<Client> {
+        let environment = Environment::read();
+        // A file that can't be read is in nobody's way who says which server is meant.
+        let meant = self.server.is_some() || self.context.is_some() || environment.server.is_some();
+        let current = match Contexts::path() {
+            Ok(path) if !meant => Contexts::read(&path)?.current,
+            _ => None,
+        };
+        let client = match self.choose(environment, current) {
+            Chosen::Server { url, token } => Client::new(&url, token),
+            Chosen::Local { token } => {
+                Client::of_local_stack(&PathBuf::from(stack::dev::DATA_DEFAULT), token)
+            }
+            Chosen::Context { name, token } => {
+                let contexts = Contexts::read(&Contexts::path()?)?;
+                let context = contexts.named(&name)?;
+                let token = match (token, &context.token) {
+                    (Some(token), _) => Some(token),
+                    (None, source) => source.as_ref().map(Token::read).transpose()?,
+                };
+                Client::new(&context.server, token)
+            }
+        };
+        client?.trusting(self.trust.read()?)
+    }
+
+    /// `current` is the context in use.
+    fn choose(&self, environment: Environment, current: Option<String>) -> Chosen {
+        let typed = self.token.clone();
+        if let Some(url) = self.server.clone() {
+            return Chosen::Server { url, token: typed.or(environment.token) };
+        }
+        if let Some(name) = self.context.clone() {
+            return Chosen::Context { name, token: typed };
+        }
+        let token = typed.or(environment.token);
+        if let Some(url) = environment.server {
+            return Chosen::Server { url, token };
+        }
+        match environment.context.or(current) {
+            Some(name) => Chosen::Context { name, token },
+            None => Chosen::Local { token },
+        }
+    }
+}
+
+#[derive(Debug, Subcommand)]
+pub enum ContextAction {
+    /// Shows all contexts, and which one is in use.
+    List,
+    /// Uses a context from now on.
+    Use {
+        /// Its name.
+        name: String,
+    },
+    /// Makes or changes a context; the first one is used at once.
+    Set(ContextSet),
+    /// Forgets a context.
+    Delete {
+        /// Its name.
+        name: String,
+    },
+    /// Shows a context, without its token.
+    Show {
+        /// Its name; the one in use without it.
+        name: Option<String>,
+    },
+}
+
+/// `--server` and `--token`, which every command has, say the rest.
+#[derive(Debug, Args)]
+pub struct ContextSet {
+    /// Its name.
+    pub name: String,
+    /// Holds the token, and is read each time.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["token_command", "token"])]
+    pub token_file: Option<PathBuf>,
+    /// Prints the token, and is run each time: a line for the shell, such as "pass show escapement".
+    #[arg(long, value_name = "LINE", conflicts_with = "token")]
+    pub token_command: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct Completion {
+    /// Which one.
+    #[arg(value_enum)]
+    pub shell: Shell,
+}
+
+/// Shells that can complete.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Shell {
+    /// In ~/.bashrc: source <(escapement completion bash)
+    Bash,
+    /// In ~/.zshrc: source <(escapement completion zsh)
+    Zsh,
+    /// In ~/.config/fish/config.fish: escapement completion fish | source
+    Fish,
+}
+
+impl Shell {
+    /// As it is called.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Bash => "bash",
+            Self::Zsh => "zsh",
+            Self::Fish => "fish",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(text: &str) -> Option<String> {
+        (!text.is_empty()).then(|| text.to_owned())
+    }
+
+    fn chosen(typed: [&str; 3], environment: [&str; 3], current: &str) -> Chosen {
+        let [server, token, context] = typed.map(text);
+        let typed = Connection { server, token, context, trust: Trust::default() };
+        let [server, token, context] = environment.map(text);
+        typed.choose(Environment { server, token, context }, text(current))
+    }
+
+    #[test]
+    fn what_was_typed_counts_before_the_environment_and_that_before_contexts() {
+        let server = |url: &str, token| Chosen::Server { url: url.to_owned(), token: text(token) };
+        let context = |name: &str, token| Chosen::Context { name: name.to_owned(), token: text(token) };
+        let none = ["", "", ""];
+        let all = ["E", "et", "ec"];
+        assert_eq!(chosen(none, none, ""), Chosen::Local { token: None });
+        assert_eq!(chosen(none, ["", "et", ""], ""), Chosen::Local { token: text("et") });
+        assert_eq!(chosen(none, none, "c"), context("c", ""));
+        assert_eq!(chosen(none, ["", "", "ec"], "c"), context("ec", ""));
+        assert_eq!(chosen(none, ["", "et", "ec"], "c"), context("ec", "et"));
+        assert_eq!(chosen(none, all, "c"), server("E", "et"));
+        assert_eq!(chosen(["", "ft", ""], all, "c"), server("E", "ft"));
+        assert_eq!(chosen(["F", "", ""], all, "c"), server("F", "et"));
+        assert_eq!(chosen(["F", "ft", ""], none, "c"), server("F", "ft"));
+        // The environment's token belongs to its server, not to a context that was typed.
+        assert_eq!(chosen(["", "", "fc"], all, "c"), context("fc", ""));
+        assert_eq!(chosen(["", "ft", "fc"], all, "c"), context("fc", "ft"));
+    }
+}
