@@ -13,8 +13,12 @@ use model::ids::{JobId, TenantId};
 use model::run::Phase;
 use tokio_postgres::Row;
 
-/// Rows of events that one look reads; a row holds what one transaction did, a claim of a thousand runs at most.
+/// Rows of events that one look reads; a row holds what one transaction did, which may be to end all runs of a job.
 const ROWS_MAX: i64 = 16;
+/// Events that one look reads: what whoever watches holds in memory.
+const EVENTS_MAX: i64 = 1_000;
+/// More events than a row holds.
+const EVERY_EVENT: i64 = i32::MAX as i64;
 
 /// How far somebody has read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -111,7 +115,7 @@ pub async fn read(
         .query(
             operation,
             sql!("run_event/page.sql"),
-            &[&tenant.0, &from.seen, &target, &row, &place, &job, &ROWS_MAX],
+            &[&tenant.0, &from.seen, &target, &row, &place, &job, &ROWS_MAX, &EVENTS_MAX],
         )
         .await?;
     found(from, target, &rows).map(Ok)
@@ -119,9 +123,6 @@ pub async fn read(
 
 fn found(from: &Position, target: String, rows: &[Row]) -> Result<Found, StoreError> {
     let mut events = Vec::new();
-    let mut read: Vec<i64> = rows.iter().map(|row| row.get("id")).collect();
-    read.dedup();
-    let last = read.last().copied();
     for row in rows {
         let within = Within { target: target.clone(), row: row.get("id"), events: 0 };
         let position =
@@ -132,11 +133,14 @@ fn found(from: &Position, target: String, rows: &[Row]) -> Result<Found, StoreEr
             events.push(event(row, position(place))?);
         }
     }
-    let full = i64::try_from(read.len()).is_ok_and(|read| read >= ROWS_MAX);
-    let position = match last {
-        // Every event of the last row was read.
+    let mut read: Vec<i64> = rows.iter().map(|row| row.get("id")).collect();
+    read.dedup();
+    let reached = |count: usize, most: i64| i64::try_from(count).is_ok_and(|count| count >= most);
+    let full = reached(read.len(), ROWS_MAX) || reached(rows.len(), EVENTS_MAX);
+    let position = match rows.last() {
         Some(row) if full => {
-            let within = Within { target, row, events: i64::from(i32::MAX) };
+            let events = row.get::<_, Option<i64>>("place").unwrap_or(EVERY_EVENT);
+            let within = Within { target, row: row.get("id"), events };
             Position { within: Some(within), ..from.clone() }
         }
         _ => Position { seen: target, within: None, ..from.clone() },

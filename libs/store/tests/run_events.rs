@@ -6,6 +6,7 @@ mod support;
 use chrono::{DateTime, TimeDelta, Utc};
 use model::ids::{JobId, RunKey, TenantId};
 use model::run::{Phase, Reason, State};
+use std::collections::BTreeSet;
 use store::run_end::{self, End};
 use store::run_event::{self, Lost, Position};
 use store::{Store, Transaction};
@@ -135,6 +136,33 @@ async fn whoever_stops_after_any_event_reads_on_with_the_next() {
     }
     let (of_two, _) = rest(&cell.store, Some(job(2)), start).await;
     assert_eq!(of_two, (0..20).map(|second| format!("job-2+{second} SKIPPED")).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn what_one_transaction_did_is_read_in_parts_when_it_is_much() {
+    let (cell, sql) = filled().await;
+    let start = begin(&cell.store).await;
+    sql.execute(
+        "WITH cancelled AS (
+             INSERT INTO run (job_id, tenant_id, scheduled_for, due_at, generation, term, origin)
+             SELECT $2, $1, $3::timestamptz - n * interval '1 s', $3, 1, 1, 'SCHEDULE' FROM generate_series(1, 2500) n
+             RETURNING job_id, scheduled_for
+         )
+         INSERT INTO run_event (tenant_id, at, phase, job_id, scheduled_for, attempt)
+         SELECT $1, esc_now(), 'CANCELLED', array_agg(job_id), array_agg(scheduled_for), array_agg(0) FROM cancelled",
+        &[&TENANT.0, &job(1).0, &at(0)],
+    )
+    .await
+    .unwrap();
+    end_now(&cell.store, &[skipped(2, 0)]).await;
+    let first = run_event::read(&cell.store, TENANT, None, Some(&start)).await.unwrap().unwrap();
+    assert!(first.more && first.events.len() == 1_000, "a look reads so many events at most");
+    let (whole, _) = rest(&cell.store, None, start.clone()).await;
+    assert_eq!((whole.len(), whole.iter().collect::<BTreeSet<_>>().len()), (2_501, 2_501));
+    assert_eq!(whole[2_500], "job-2+0 SKIPPED");
+    let (left, _) = rest(&cell.store, None, first.events[998].position.clone()).await;
+    assert_eq!(left, whole[999..]);
+    assert_eq!(rest(&cell.store, Some(job(2)), start).await.0, ["job-2+0 SKIPPED"]);
 }
 
 #[tokio::test]
