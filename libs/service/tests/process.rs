@@ -10,6 +10,7 @@ use service::config::{Common, Problem, Validate};
 use service::runtime::{BoxError, Context};
 use service::shutdown::Drain;
 use std::io::{Read, Write};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitCode, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -39,6 +40,8 @@ fn main() -> ExitCode {
     exit_codes_tell_success_failure_and_misconfiguration();
     help_lists_the_settings();
     log_lines_are_json_and_telemetry_that_nobody_takes_stops_nothing();
+    tokens_in_the_clear_are_warned_of_but_not_on_loopback();
+    half_of_tls_is_misconfigured();
     a_signal_drains_and_ends_with_0();
     a_second_signal_ends_at_once();
     ExitCode::SUCCESS
@@ -49,6 +52,11 @@ async fn serve(context: Context<Example>) -> Result<(), BoxError> {
     let scenario = std::env::var("SCENARIO")?;
     if scenario == "fail" {
         return Err(Box::new(std::io::Error::other("disk full")));
+    }
+    if scenario == "clear" {
+        context.listen("listen_grpc", SocketAddr::from(([0, 0, 0, 0], 0))).await?;
+        context.listen("listen_grpc", SocketAddr::from(([127, 0, 0, 1], 0))).await?;
+        return Ok(());
     }
     let server = context.serve_http(axum::Router::new()).await?;
     let ready = context.health.condition("database");
@@ -65,6 +73,29 @@ async fn serve(context: Context<Example>) -> Result<(), BoxError> {
     }
     server.stop().await?;
     Ok(())
+}
+
+fn tokens_in_the_clear_are_warned_of_but_not_on_loopback() {
+    let clear = run("clear", &[]);
+    let text = String::from_utf8_lossy(&clear.stderr).into_owned();
+    assert_eq!(clear.status.code(), Some(0), "{text}");
+    let warnings: Vec<_> = text.lines().filter(|line| line.contains("Tokens travel in the clear")).collect();
+    assert!(warnings.len() == 1 && warnings[0].contains("0.0.0.0"), "{text}");
+}
+
+fn half_of_tls_is_misconfigured() {
+    let half = run("once", &[("ESCAPEMENT_TLS_KEY_FILE", "/nowhere/x.key")]);
+    let text = String::from_utf8_lossy(&half.stderr).into_owned();
+    assert_eq!(half.status.code(), Some(2), "{text}");
+    assert!(text.contains("tls_certificate_file: is missing, and tls_key_file is set"), "{text}");
+    let absent = [
+        ("ESCAPEMENT_TLS_CERTIFICATE_FILE", "/nowhere/x.pem"),
+        ("ESCAPEMENT_TLS_KEY_FILE", "/nowhere/x.key"),
+    ];
+    let absent = run("once", &absent);
+    let text = String::from_utf8_lossy(&absent.stderr).into_owned();
+    assert_eq!(absent.status.code(), Some(2), "{text}");
+    assert!(text.contains("tls_certificate_file: cannot read /nowhere/x.pem"), "{text}");
 }
 
 fn exit_codes_tell_success_failure_and_misconfiguration() {
