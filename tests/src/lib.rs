@@ -8,6 +8,7 @@
     reason = "a test's failure is a panic that names the cause"
 )]
 
+pub mod authority;
 pub mod python;
 pub mod receiver;
 
@@ -142,6 +143,11 @@ impl Api {
     /// The API at `server` for the bearer of `token`.
     pub fn new(server: &str, token: &str) -> Self {
         let http = reqwest::Client::builder().timeout(PATIENCE).build().expect("an HTTP client");
+        Self::with_client(http, server, token)
+    }
+
+    /// The same, through `http`.
+    pub fn with_client(http: reqwest::Client, server: &str, token: &str) -> Self {
         Self { http, server: server.to_owned(), token: token.to_owned() }
     }
 
