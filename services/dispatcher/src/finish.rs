@@ -145,6 +145,8 @@ async fn record(shared: &Shared, batch: &[Report]) -> Result<(), StoreError> {
     let named = leases.values().map(|lease| (lease.key.job_id, lease.generation));
     let definitions = shared.definitions.all(&tx, named).await?;
 
+    // Not from the start: a connection, or a lock, may have been waited for.
+    let now = Instant::now();
     let mut plan = Plan::default();
     for report in batch {
         let lease = leases.get(&report.attempt.key).filter(|lease| {
@@ -162,7 +164,7 @@ async fn record(shared: &Shared, batch: &[Report]) -> Result<(), StoreError> {
                 key: lease.key,
                 attempt: lease.named(),
                 limit: definition.max_runtime + shared.terms.stop_grace() + SLACK,
-                age: started.saturating_duration_since(report.heard),
+                age: now.saturating_duration_since(report.heard),
             }),
             Event::Ended(outcome, output) if plan.ended.insert(report.attempt) => {
                 let outcome = conclude::resolve(*outcome, lease);
