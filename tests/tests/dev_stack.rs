@@ -2,8 +2,12 @@
 
 use serde_json::Value;
 use stack::testkit::TempFolder;
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::process::{Command, Output};
+
+/// The state of a socket that listens.
+const LISTENS: &str = "0A";
 
 fn dev(arguments: &[&str]) -> Output {
     let program = stack::dev::Options::for_tests(Path::new(".")).binaries.join("escapement");
@@ -28,6 +32,35 @@ fn alive(pid: u64) -> bool {
     !stat.is_empty() && !stat.contains(") Z ")
 }
 
+/// Where a process listens, over IPv4 or IPv6, as the kernel knows it.
+fn listening(pid: u64) -> Vec<SocketAddr> {
+    let folder = std::fs::read_dir(format!("/proc/{pid}/fd")).expect("its descriptors");
+    let opened = folder.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());
+    let opened: Vec<String> = opened.map(|target| target.display().to_string()).collect();
+    let tables =
+        ["/proc/net/tcp", "/proc/net/tcp6"].map(|path| std::fs::read_to_string(path).unwrap_or_default());
+    let sockets = tables.iter().flat_map(|table| table.lines().skip(1));
+    let of_process = sockets.filter_map(|line| {
+        let columns: Vec<&str> = line.split_whitespace().collect();
+        let own = columns[3] == LISTENS && opened.contains(&format!("socket:[{}]", columns[9]));
+        own.then(|| socket_address(columns[1]))
+    });
+    of_process.collect()
+}
+
+/// As /proc/net/tcp writes it: 32-bit words of the address in the machine's order, and the port.
+fn socket_address(text: &str) -> SocketAddr {
+    let (address, port) = text.split_once(':').expect("address:port");
+    let words = address.as_bytes().chunks(8).map(|word| std::str::from_utf8(word).expect("hexadecimal"));
+    let bytes: Vec<u8> =
+        words.flat_map(|word| u32::from_str_radix(word, 16).expect("hexadecimal").to_ne_bytes()).collect();
+    let ip = match <[u8; 4]>::try_from(bytes.as_slice()) {
+        Ok(bytes) => IpAddr::from(bytes),
+        Err(_) => IpAddr::from(<[u8; 16]>::try_from(bytes.as_slice()).expect("an IPv6 address")),
+    };
+    SocketAddr::new(ip.to_canonical(), u16::from_str_radix(port, 16).expect("a port"))
+}
+
 #[tokio::test]
 async fn a_detached_stack_says_where_it_is_stops_whole_and_finds_its_data_again() {
     service::runtime::install_crypto();
@@ -44,6 +77,9 @@ async fn a_detached_stack_says_where_it_is_stops_whole_and_finds_its_data_again(
     assert!(first["postgres"].as_str().is_some_and(|url| url.starts_with("postgres://")));
     let pids = pids(&first);
     assert!(pids.iter().all(|pid| alive(*pid)), "{first}");
+    let ports: Vec<_> = pids.iter().flat_map(|pid| listening(*pid)).collect();
+    assert!(ports.len() >= 9, "{ports:?}");
+    assert!(ports.iter().all(|address| address.ip().is_loopback()), "{ports:?}");
 
     let token =
         std::fs::read_to_string(first["adminTokenFile"].as_str().expect("a path")).expect("the token");
