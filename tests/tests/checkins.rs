@@ -78,9 +78,7 @@ async fn the_command_line_says_where_to_report_and_what_is_wrong() {
     let wrong = json!({"name": "weekly", "schedule": "61 * * * *", "period": "1s", "channels": ["nobody"]});
     let refused = cell.api.post("/v1/check-ins", wrong).await.expect_err("wrong");
     assert_eq!(refused.status, 400);
-    for field in ["period"] {
-        assert!(refused.problem.to_string().contains(field), "{field}: {refused:?}");
-    }
+    assert!(refused.problem.to_string().contains("period"), "{refused:?}");
     let twice = json!({"name": "nightly", "schedule": "@daily"});
     assert_eq!(cell.api.post("/v1/check-ins", twice).await.expect_err("taken").status, 409);
     let stale = json!({"schedule": "@hourly", "generation": "7"});
