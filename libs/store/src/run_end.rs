@@ -109,6 +109,11 @@ pub async fn end_begun(
         ),
     )
     .await?;
+    let lost: i64 = ended.iter().filter_map(|row| row.get::<_, Option<i64>>("lost")).sum();
+    if lost != 0 {
+        let problem = format!("{lost} runs of {} would lose their lease and not end", ends.len());
+        return Err(StoreError::Corrupt { what: "run", problem });
+    }
     // Before the next of a backlog: whoever waited for this one has waited longer.
     run_parked::wake(tx, &parked.iter().map(run_parked::key).collect::<Vec<_>>()).await?;
     let waiting: Vec<JobId> = backlogs.iter().map(|row| JobId(row.get("job_id"))).collect();
@@ -116,7 +121,8 @@ pub async fn end_begun(
         release_next(tx, &waiting).await?;
     }
     let key = |row: &Row| RunKey::new(JobId(row.get("job_id")), row.get("scheduled_for"));
-    Ok(ended.iter().map(|row| (key(row), row.get("accepted_at"))).collect())
+    let ended = ended.iter().filter(|row| row.get::<_, Option<i64>>("lost").is_none());
+    Ok(ended.map(|row| (key(row), row.get("accepted_at"))).collect())
 }
 
 /// Queues the next run of each of these jobs' backlogs, if the job has no open run; the backlogs' rows are locked

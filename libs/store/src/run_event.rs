@@ -23,8 +23,8 @@ const EVERY_EVENT: i64 = i32::MAX as i64;
 /// How far somebody has read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Position {
-    /// The server that the snapshots are of.
-    pub system: i64,
+    /// The server and its timeline, that the snapshots are of.
+    pub server: i64,
     /// Everything that this snapshot sees was read, as PostgreSQL writes it.
     pub seen: String,
     /// Of what a later snapshot sees beside it: how much was read.
@@ -73,7 +73,7 @@ pub struct Found {
 pub enum Lost {
     /// Events after it were forgotten.
     Forgotten,
-    /// It is of another server, or of this one before it was restored.
+    /// It is of another server, or of this one before it was restored or a replica took its place.
     Foreign,
 }
 
@@ -93,12 +93,12 @@ pub async fn read(
     let rows = client.query(operation, sql!("run_event/moment.sql"), &[&seen]).await?;
     let missing = || StoreError::Corrupt { what: "run_event_floor", problem: "has no row".to_owned() };
     let moment = rows.first().ok_or_else(missing)?;
-    let (now, system): (String, i64) = (moment.get("snapshot"), moment.get("system_identifier"));
+    let (now, server): (String, i64) = (moment.get("snapshot"), moment.get("server"));
     let Some(from) = from else {
-        let position = Position { system, seen: now, within: None };
+        let position = Position { server, seen: now, within: None };
         return Ok(Ok(Found { events: Vec::new(), position, more: false }));
     };
-    if from.system != system || moment.get("foreign_to_us") {
+    if from.server != server || moment.get("foreign_to_us") {
         return Ok(Err(Lost::Foreign));
     }
     if moment.get("forgotten") {

@@ -105,6 +105,25 @@ async fn a_completion_must_name_the_attempt_the_token_and_the_session() {
     assert_eq!(end(&floor, &[succeeded(key, right)]).await.expect("answered"), 0, "it has ended");
 }
 
+/// No lease is given back for an end that the ledger did not take: nobody would ever look for that run again.
+#[tokio::test]
+async fn an_end_that_the_ledger_does_not_take_keeps_its_lease() {
+    let floor = Floor::create().await;
+    let (worker, sql) = (floor.worker().await, floor.cell.connect().await);
+    for _ in 0..2 {
+        floor.due(floor.job().await, 1, true).await;
+    }
+    let taken = floor.claim(worker, 2).await.assignments;
+    let ends: Vec<End> = taken.iter().map(|taken| succeeded(taken.lease.key, attempt(taken))).collect();
+    let gone = ends[0].key.job_id.0;
+    sql.execute("DELETE FROM run WHERE job_id = $1", &[&gone]).await.expect("deleted");
+    let refused = end(&floor, &ends).await;
+    assert!(matches!(&refused, Err(StoreError::Corrupt { what: "run", .. })), "{refused:?}");
+    let leases: i64 = sql.query_one("SELECT count(*) FROM run_lease", &[]).await.expect("counted").get(0);
+    assert_eq!(leases, 2, "nothing was committed");
+    assert_eq!(end(&floor, &ends[1..]).await.expect("ended"), 1, "the other one ends alone");
+}
+
 #[tokio::test]
 async fn an_acceptance_is_recorded_once_and_only_for_its_own_attempt() {
     let floor = Floor::create().await;

@@ -193,9 +193,20 @@ async fn whoever_was_away_for_too_long_is_told_and_one_of_another_server_too() {
     let lost = run_event::read(&cell.store, TENANT, None, Some(&start)).await.unwrap();
     assert_eq!(lost, Err(Lost::Forgotten));
     assert_eq!(rest(&cell.store, None, read.clone()).await.0, [""; 0], "it had seen what was forgotten");
-    let elsewhere = Position { system: read.system + 1, ..read.clone() };
+    let elsewhere = Position { server: read.server + 1, ..read.clone() };
     let lost = run_event::read(&cell.store, TENANT, None, Some(&elsewhere)).await.unwrap();
     assert_eq!(lost, Err(Lost::Foreign));
+    let promoted = "BEGIN; CREATE OR REPLACE FUNCTION esc_timeline() RETURNS integer LANGUAGE sql VOLATILE AS 'SELECT 99'; COMMIT";
+    let before: String =
+        sql.query_one("SELECT pg_get_functiondef('esc_timeline'::regproc)", &[]).await.unwrap().get(0);
+    sql.batch_execute(promoted).await.unwrap();
+    let lost = run_event::read(&cell.store, TENANT, None, Some(&read)).await.unwrap();
+    assert_eq!(
+        lost,
+        Err(Lost::Foreign),
+        "a promoted replica begins transactions anew that were seen elsewhere"
+    );
+    sql.batch_execute(&before).await.unwrap();
     // A server that was restored to an earlier moment has yet to begin what this one has seen.
     let later = Position { seen: "4000000000000:4000000000000:".to_owned(), ..read };
     let lost = run_event::read(&cell.store, TENANT, None, Some(&later)).await.unwrap();

@@ -89,9 +89,10 @@ pub fn forget(leader: Pid) {
 /// Kills and reaps the orphans of a run; how many there were. Its group is gone already.
 pub fn end(run: &Run) -> usize {
     let mut ended = BTreeSet::new();
+    let mut strangers = Vec::new();
     for _ in 0..ROUNDS_MAX {
         let mut family = family();
-        let strangers = strangers(&family);
+        strangers = self::strangers(&family);
         let mut left = false;
         for who in &strangers {
             if !ended.contains(who) && !family.ends_with(run, *who, mark(who.0).as_deref()) {
@@ -112,7 +113,7 @@ pub fn end(run: &Run) -> usize {
         drop(family);
         std::thread::sleep(PAUSE);
     }
-    family().ended(run, &[]);
+    family().ended(run, &strangers);
     ended.len()
 }
 

@@ -71,7 +71,9 @@ impl Process {
             }
             if looked.elapsed() >= LOOK_EVERY {
                 looked = Instant::now();
-                orphans::look_below(self.group, &self.run);
+                let (leader, run) = (self.group, self.run.clone());
+                // Reads /proc; a look that can't be had is made up for by the next one.
+                let _ = tokio::task::spawn_blocking(move || orphans::look_below(leader, &run)).await;
             }
             let _ = tokio::time::timeout(LOOK_EVERY, self.child_signals.recv()).await;
         }

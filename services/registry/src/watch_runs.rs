@@ -164,15 +164,15 @@ fn message(event: Event) -> v1::WatchRunsResponse {
 
 /// A position as a text that callers may not read anything into.
 fn token(position: &Position) -> String {
-    let Position { system, seen, within } = position;
+    let Position { server, seen, within } = position;
     let within = within.as_ref().map(|Within { target, row, events }| format!(" {target} {row} {events}"));
-    URL_SAFE_NO_PAD.encode(format!("{system} {seen}{}", within.unwrap_or_default()))
+    URL_SAFE_NO_PAD.encode(format!("{server} {seen}{}", within.unwrap_or_default()))
 }
 
 fn position(token: &str) -> Option<Position> {
     let text = String::from_utf8(URL_SAFE_NO_PAD.decode(token).ok()?).ok()?;
     let mut parts = text.split(' ');
-    let system = parts.next()?.parse().ok()?;
+    let server = parts.next()?.parse().ok()?;
     let seen = snapshot(parts.next()?)?;
     let within = match parts.next() {
         None => None,
@@ -182,7 +182,7 @@ fn position(token: &str) -> Option<Position> {
             events: parts.next()?.parse().ok()?,
         }),
     };
-    parts.next().is_none().then_some(Position { system, seen, within })
+    parts.next().is_none().then_some(Position { server, seen, within })
 }
 
 /// A snapshot as PostgreSQL writes it, `xmin:xmax:xip,…` with rising numbers: it refuses any other text.
@@ -210,7 +210,7 @@ mod tests {
         let seen = "100:105:101,103".to_owned();
         let within = Within { target: "104:110:".to_owned(), row: 7, events: 2 };
         for within in [None, Some(within)] {
-            let read = Position { system: -7, seen: seen.clone(), within };
+            let read = Position { server: -7, seen: seen.clone(), within };
             assert_eq!(position(&token(&read)), Some(read));
         }
     }

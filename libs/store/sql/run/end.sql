@@ -5,7 +5,8 @@
 -- session (NULL = whichever), state, reason, exit_status, tail (NULL = nothing to keep), truncated, error.
 -- $12, $13: the first and last scheduled_for, so that only their partitions are touched. $14, as $1: the milliseconds since
 -- the worker started the attempt, of which the lease knows nothing yet (NULL: what the lease says).
--- A row for each run that ended by this; a missing one was not in the state that was named (stale).
+-- A row for each run that ended by this; a missing one was not in the state that was named (stale). The last row has none, but
+-- how many were taken out of the queue or lost their lease without an end in the ledger: none, or this must not be committed.
 -- What is known of an end goes along from step to step: to join it again would compare each with each.
 WITH ending AS MATERIALIZED (
     SELECT e.* FROM unnest($1::uuid[], $2::timestamptz[], $3::integer[], $4::bigint[], $5::uuid[], $6::text[], $7::text[],
@@ -26,7 +27,7 @@ WITH ending AS MATERIALIZED (
           AND (e.session_id IS NULL OR l.session_id = e.session_id)
         LIMIT 1
     ) l
-), unqueued AS ( -- locked, so that the place is still the row's
+), unqueued AS ( -- whoever moves a queued, leased or planned row has locked it in the queue or its lease, as the caller has
     DELETE FROM run_queue q USING queued e WHERE q.ctid = e.place RETURNING e.*
 ), unparked AS (
     DELETE FROM run_parked p USING ending e
@@ -34,11 +35,11 @@ WITH ending AS MATERIALIZED (
 ), freed AS (
     DELETE FROM run_lease l USING leased e WHERE l.ctid = e.place RETURNING e.*
 ), gone AS (
-    SELECT * FROM freed
+    SELECT *, true AS held FROM freed
     UNION ALL
-    SELECT * FROM unqueued WHERE attempt = 0
+    SELECT *, true FROM unqueued WHERE attempt = 0
     UNION ALL -- parked, or of a backlog: planned, neither queued nor handed out
-    SELECT e.*, NULL, NULL, NULL, NULL, j.tenant_id FROM ending e CROSS JOIN LATERAL (
+    SELECT e.*, NULL, NULL, NULL, NULL, j.tenant_id, false FROM ending e CROSS JOIN LATERAL (
         SELECT j.tenant_id FROM job j WHERE j.id = e.job_id LIMIT 1
     ) j
     WHERE e.attempt = 0
@@ -61,7 +62,7 @@ WITH ending AS MATERIALIZED (
     -- By its place on its day. What else is asked of it must not look rare: then all would be read to find those few.
     WHERE r.scheduled_for = g.scheduled_for AND r.ctid = g.spot AND coalesce(r.state = 'PLANNED', false)
     RETURNING r.job_id, r.scheduled_for, r.tenant_id, r.worker, r.claimed_at, r.accepted_at, g.attempt, g.token, g.state, g.reason,
-              g.exit_status, g.tail, g.truncated, g.error
+              g.exit_status, g.tail, g.truncated, g.error, g.held
 ), outcome AS (
     INSERT INTO run_outcome (job_id, tenant_id, worker, scheduled_for, at, claimed_at, accepted_at, token, attempt,
                              state, reason, final)
@@ -81,4 +82,6 @@ WITH ending AS MATERIALIZED (
     FROM ended d, now
     GROUP BY d.tenant_id, now.at, d.state, d.reason
 )
-SELECT job_id, scheduled_for, accepted_at FROM ended
+SELECT job_id, scheduled_for, accepted_at, NULL::bigint AS lost FROM ended
+UNION ALL
+SELECT NULL, NULL, NULL, (SELECT count(*) FROM gone WHERE held) - (SELECT count(*) FROM ended WHERE held)
