@@ -23,6 +23,14 @@ impl Conclusion {
             Self::Retry(_) => "RETRY",
         }
     }
+
+    /// How the attempt ended.
+    pub fn state(&self) -> State {
+        match self {
+            Self::End(end) => end.state,
+            Self::Retry(retry) => retry.state,
+        }
+    }
 }
 
 /// What an outcome means, given the lease. A worker can't know why it was told to stop: the request is in the lease; a

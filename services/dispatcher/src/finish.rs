@@ -227,7 +227,12 @@ fn answer_all(shared: &Shared, batch: &[Report], plan: &Plan, done: &Done) {
         match &report.event {
             Event::Accepted => note_acceptance(shared, report, done),
             Event::Ended(outcome, _) => {
-                let written = plan.ended.contains(attempt) && done.written.contains(&attempt.key);
+                // Of two ends in one group, the worker's and one that we concluded, the first was written.
+                let other = |conclusion: &Conclusion| !conclude::agrees(*outcome, conclusion.state());
+                let overtaken =
+                    report.link.is_some() && plan.conclusions.get(&attempt.key).is_some_and(other);
+                let written =
+                    plan.ended.contains(attempt) && done.written.contains(&attempt.key) && !overtaken;
                 let before = done
                     .recorded
                     .get(&(attempt.key, attempt.attempt))
