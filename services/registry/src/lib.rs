@@ -16,6 +16,7 @@ mod channels;
 mod check_ins;
 mod config;
 mod definition;
+mod docs_page;
 mod failure;
 mod idempotency;
 mod job_list;

@@ -2,6 +2,7 @@
 //!
 //! The methods that stream are served here, as server-sent events: one for each message, its data the message in JSON.
 
+use crate::docs_page;
 use axum::Router;
 use axum::extract::{Path, Query, RawQuery, State};
 use axum::response::sse::{Event, KeepAlive, Sse};
@@ -19,7 +20,7 @@ use tonic::metadata::MetadataMap;
 use tonic::service::Routes;
 use tonic::{Request, Status};
 
-/// The paths of the contract, with bodies of at most `body_bytes_max` bytes, and `/openapi.json`.
+/// The paths of the contract, with bodies of at most `body_bytes_max` bytes, `/openapi.json`, and the page of it at `/docs`.
 ///
 /// # Errors
 /// When the contract's rules can't be served, which a test of `rpc` excludes.
@@ -32,7 +33,8 @@ pub fn router(routes: Routes, body_bytes_max: usize) -> Result<Router, GatewayEr
         .router()
         .route("/openapi.json", describe)
         .route(rpc::events::OUTPUT.path, output)
-        .route(rpc::events::RUNS.path, watch))
+        .route(rpc::events::RUNS.path, watch)
+        .merge(docs_page::router()))
 }
 
 /// What a caller may ask beside the path.

@@ -27,6 +27,31 @@ async fn health_metrics_and_the_document_are_open() {
     assert_eq!(answer.status, tonic_health::pb::health_check_response::ServingStatus::Serving as i32);
 }
 
+/// The page for people draws what the document says, asks nobody else for anything, and can't be made to.
+#[tokio::test]
+async fn the_documents_page_needs_nothing_from_elsewhere() {
+    let registry = Registry::start().await;
+    let page = reqwest::get(format!("{}/docs", registry.rest)).await.unwrap();
+    assert_eq!(page.headers()["content-type"], "text/html; charset=utf-8");
+    let text = page.text().await.unwrap();
+    let mut parts = vec!["/docs".to_owned()];
+    for attribute in ["href=\"", "src=\""] {
+        let named = text.split(attribute).skip(1).filter_map(|rest| rest.split('"').next());
+        parts.extend(named.map(str::to_owned));
+    }
+    assert_eq!(parts, ["/docs", "/docs/page.css", "/openapi.json", "/openapi.json", "/docs/page.js"]);
+    for part in ["/docs", "/docs/page.css", "/docs/page.js"] {
+        let answer = reqwest::get(format!("{}{part}", registry.rest)).await.unwrap();
+        assert_eq!(answer.status(), 200, "{part}");
+        let policy = answer.headers()["content-security-policy"].to_str().unwrap();
+        assert!(policy.starts_with("default-src 'none'; script-src 'self'"), "{part}: {policy}");
+        let text = answer.text().await.unwrap();
+        for foreign in ["//cdn", "https://", "innerHTML", "eval("] {
+            assert!(!text.contains(foreign), "{part} has {foreign}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn it_ends_by_itself_when_asked_to() {
     let mut registry = Registry::start().await;

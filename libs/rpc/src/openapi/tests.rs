@@ -205,3 +205,14 @@ fn parameters_are_what_neither_path_nor_body_gives() {
         0
     );
 }
+
+#[test]
+fn every_method_says_what_it_does() {
+    let document = written();
+    let silent: Vec<_> = operations(&document)
+        .into_iter()
+        .filter(|(_, _, operation)| operation["summary"].as_str().is_none_or(str::is_empty))
+        .map(|(method, path, _)| format!("{method} {path}"))
+        .collect();
+    assert_eq!(silent, [""; 0]);
+}
