@@ -43,6 +43,7 @@ mod tokens;
 mod trail;
 mod trigger;
 mod watch_runs;
+mod watching;
 mod why;
 
 pub use config::RegistryConfig;
@@ -68,7 +69,7 @@ pub async fn run(context: Context<RegistryConfig>) -> Result<(), BoxError> {
     let request_bytes_max = context.settings.request_bytes_max;
     let tokens = Arc::new(tokens(&store, &context.settings));
     let database = context.health.condition("database");
-    let watching = output::Watching::until(context.shutdown.clone());
+    let watching = watching::Watching::until(context.shutdown.clone());
     let routes =
         registry::routes(&store, watching, tokens.clone(), request_bytes_max, metrics::Metrics::new())
             .await?;

@@ -7,59 +7,28 @@
 use crate::failure::Failure;
 use crate::jobs;
 use crate::limits;
+use crate::watching::Watching;
 use chrono::{DateTime, Utc};
 use model::ids::run_name;
 use model::run::Phase;
 use rpc::auth::Caller;
 use rpc::convert::{run, time};
 use rpc::v1;
-use std::sync::Arc;
 use std::time::Duration;
 use store::history::{self, Run};
 use store::job::Stored;
 use store::run_live::{self, Shown};
 use store::{Store, StoreError};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
-use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
 /// Between two looks.
 const EVERY: Duration = Duration::from_millis(500);
-/// Those who watch at a time, in one process.
-const WATCHING_MAX: usize = 500;
 /// Messages that wait for a slow watcher.
 const WAITING_MAX: usize = 4;
 /// Looks after the end: the last words may come a moment later than the ledger's.
 const LOOKS_AFTER_END: u32 = 2;
-
-/// How many watch, and until when.
-#[derive(Clone)]
-pub struct Watching {
-    places: Arc<Semaphore>,
-    stop: CancellationToken,
-}
-
-impl Watching {
-    /// Until `stop`.
-    pub fn until(stop: CancellationToken) -> Self {
-        Self { places: Arc::new(Semaphore::new(WATCHING_MAX)), stop }
-    }
-
-    /// A place for one more, until it is dropped.
-    ///
-    /// # Errors
-    /// RESOURCE_EXHAUSTED when there is none.
-    pub fn place(&self) -> Result<OwnedSemaphorePermit, Status> {
-        let place = self.places.clone().try_acquire_owned();
-        place.map_err(|_| Status::resource_exhausted("too many watch runs here: try again later"))
-    }
-
-    /// Until when.
-    pub fn stopped(&self) -> CancellationToken {
-        self.stop.clone()
-    }
-}
 
 /// Messages for one who watches.
 pub type Messages = ReceiverStream<Result<v1::WatchOutputResponse, Status>>;
@@ -83,9 +52,9 @@ pub async fn watch(
         let name = run_name(&job.name, scheduled_for);
         return Err(Failure::NotFound { kind: "run", name }.into());
     }
-    let place = watching.place()?;
+    let place = watching.place(caller.tenant_id)?;
     let (sender, messages) = mpsc::channel(WAITING_MAX);
-    let (store, stop, once) = (store.clone(), watching.stop.clone(), request.once);
+    let (store, stop, once) = (store.clone(), watching.stopped(), request.once);
     tokio::spawn(async move {
         let _place = place;
         let following = follow(&store, &job, scheduled_for, once, &sender);

@@ -2,7 +2,7 @@
 
 use crate::auth::Tokens;
 use crate::metrics::{self, Metrics};
-use crate::output::Watching;
+use crate::watching::Watching;
 use rpc::v1::alert_service_server::AlertServiceServer;
 use rpc::v1::apply_service_server::ApplyServiceServer;
 use rpc::v1::audit_service_server::AuditServiceServer;

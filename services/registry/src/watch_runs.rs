@@ -6,8 +6,8 @@
 
 use crate::failure::{Failure, wrong};
 use crate::jobs;
-use crate::output::Watching;
 use crate::runs;
+use crate::watching::Watching;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use model::ids::JobId;
@@ -67,7 +67,7 @@ pub async fn watch(
         job => Some(jobs::find_or_deleted(store, caller, job).await?.id),
     };
     let wanted = Wanted { job, phases };
-    let place = watching.place()?;
+    let place = watching.place(caller.tenant_id)?;
     let first = run_event::read(store, caller.tenant_id, job, from.as_ref()).await.map_err(Failure::from)?;
     let first = first.map_err(lost)?;
     let (sender, messages) = mpsc::channel(WAITING_MAX);
