@@ -88,6 +88,8 @@ impl Trouble {
             Self::FenceRefused => Duration::from_secs(3),
             Self::Late => Duration::from_secs(60),
             Self::ClockOffset => Duration::from_secs(30),
+            // A ticker that begins to lead makes them.
+            Self::PartitionMissing => Duration::from_secs(10),
             _ => Duration::ZERO,
         }
     }

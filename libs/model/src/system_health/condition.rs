@@ -113,7 +113,7 @@ pub fn conditions(observation: &Observation, limits: &Limits) -> (Vec<Trouble>, 
     }
     if let Some(outlook) = &observation.outlook {
         looked.extend(OUTLOOK);
-        outlook_conditions(at, outlook, limits, &mut found);
+        outlook_conditions(observation, outlook, limits, &mut found);
     }
     (looked, found)
 }
@@ -151,14 +151,22 @@ fn silent(at: DateTime<Utc>, last: Option<DateTime<Utc>>, limit: Duration) -> Op
     last.filter(|last| (at - *last).to_std().is_ok_and(|silence| silence > limit))
 }
 
-fn outlook_conditions(at: DateTime<Utc>, outlook: &Outlook, limits: &Limits, found: &mut Vec<Condition>) {
+fn outlook_conditions(
+    observation: &Observation,
+    outlook: &Outlook,
+    limits: &Limits,
+    found: &mut Vec<Condition>,
+) {
+    let at = observation.at;
     found.extend(late(at, outlook.lateness, limits));
     found.extend(tokens_run_out(at, outlook.token));
     found.extend(outlook.expiring.iter().map(|token| {
         let detail = format!("the API token {} expires at {}", token.name, text(token.expires_at));
         Condition::new(Trouble::TokenExpires, at, detail).about(&token.id).of(token.tenant)
     }));
-    found.extend(outlook.day_missing.map(|day| {
+    // Before the first ticker has led there is none: it is being set up.
+    let day_missing = outlook.day_missing.filter(|_| observation.ticker_cycle.is_some());
+    found.extend(day_missing.map(|day| {
         Condition::new(
             Trouble::PartitionMissing,
             at,

@@ -90,6 +90,14 @@ const CASES: &[Case] = &[
         &[(Trouble::PartitionMissing, "")],
     ),
     (
+        "no partition, and no ticker yet that would have made it",
+        |o| {
+            slowly(o).day_missing = Some(at(0).date_naive());
+            o.ticker_cycle = None;
+        },
+        &[],
+    ),
+    (
         "a dead channel",
         |o| {
             let (id, name, error) = ("c-1".to_owned(), "oncall".to_owned(), "answered 500".to_owned());
