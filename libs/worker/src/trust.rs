@@ -5,6 +5,9 @@ use crate::worker::BuildError;
 use std::sync::Arc;
 use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity};
 
+/// Begins a certificate in PEM.
+const BEGIN: &[u8] = b"-----BEGIN CERTIFICATE-----";
+
 /// What TLS to dispatchers needs, in PEM; clones share it.
 #[derive(Clone, Default)]
 pub(crate) struct Trust {
@@ -30,6 +33,9 @@ impl Trust {
         let endpoint = match (endpoint.uri().scheme_str(), endpoint.uri().host(), &self.authority) {
             (Some("http"), Some(_), _) => endpoint,
             (Some("https"), Some(_), Some(pem)) => {
+                if !pem.windows(BEGIN.len()).any(|part| part == BEGIN) {
+                    return Err(BuildError::EmptyAuthority { address: address.to_owned() });
+                }
                 let mut tls = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(pem));
                 if let Some(identity) = &self.identity {
                     tls = tls.identity(identity.clone());

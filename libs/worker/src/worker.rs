@@ -81,6 +81,14 @@ pub enum BuildError {
         /// As given.
         address: String,
     },
+    /// An authority without a certificate: nobody would be trusted.
+    #[error(
+        "the authority of {address:?} (tls_ca) has no certificate: give PEM, from -----BEGIN CERTIFICATE----- on"
+    )]
+    EmptyAuthority {
+        /// As given.
+        address: String,
+    },
     /// Certificates or a key that can't be used.
     #[error("the certificates or the key for {address:?} can't be used (tls_ca, tls_identity)")]
     Tls {
@@ -351,7 +359,10 @@ mod tests {
         assert!(error(complete().dispatchers(["127.0.0.1:7001"])).contains("http://host:port"));
         assert!(error(complete().dispatchers(["https://dispatcher:7001"])).contains("tls_ca"));
         let https = || complete().dispatchers(["https://dispatcher:7001"]);
-        assert!(error(https().tls_ca("no PEM")).contains("tls_ca, tls_identity"));
+        assert!(error(https().tls_ca("no PEM")).contains("(tls_ca) has no certificate"));
+        let authority = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+        let keyless = https().tls_ca(authority).tls_identity("no PEM", "none either");
+        assert!(error(keyless).contains("tls_ca, tls_identity"));
         assert!(error(complete().queue("")).contains("queue's name is empty"));
         let typed = async |_, _: u32| Ok::<(), BoxError>(());
         assert!(error(complete().typed_handler("invoice", typed)).contains("two handlers \"invoice\""));
