@@ -28,7 +28,10 @@ async fn a_schedule_is_explained_on_the_command_line() {
     let file = file.to_str().expect("a path");
     let applied = cell.prints(&["apply", "-f", file]);
     assert_eq!(applied, "calendar holidays created\njob invoices created\n");
-    assert_eq!(cell.prints(&["apply", "-f", file]), "calendar holidays unchanged\njob invoices unchanged\n");
+    assert_eq!(
+        cell.prints(&["apply", "-f", file]),
+        "calendar holidays unchanged\njob invoices unchanged\nnothing changed\n"
+    );
     assert!(cell.prints(&["get", "calendars"]).contains("2027-05-03  2027-12-25"));
 
     let gap =

@@ -152,7 +152,7 @@ fn complete_job() -> Value {
         "retry": {"maxAttempts": 3, "backoff": "10s", "backoffMax": "600s", "maxLost": 3},
         "jitter": "0s", "queue": "default", "priority": 0, "labels": {"team": "billing"},
         "alert": {"successWithin": "2700s", "channels": []},
-        "run": {"http": {"method": "POST", "url": "http://127.0.0.1:8080/invoices", "headers": {}, "body": "{}", "timeout": "30s", "expectedStatus": []}},
+        "run": {"http": {"method": "POST", "url": "http://127.0.0.1:8080/invoices", "headers": {}, "body": "{}", "timeout": "30s", "expectedStatus": [], "secretHeaders": []}},
     })
 }
 

@@ -50,7 +50,10 @@ async fn apply_takes_yaml_and_says_what_is_wrong() {
         "kind: Channel\nname: oncall\nwebhook: {url: 'http://alerts.example/'}\n---\nkind: Job\nname: nightly\nschedule: '0 2 * * *'\nmaxRuntime: 1h30m\nalert: {successWithin: 2h, channels: [oncall]}\nrun: {exec: {argv: [backup]}}\n",
     );
     assert_eq!(cell.prints(&["apply", "-f", &path]), "channel oncall created\njob nightly created\n");
-    assert_eq!(cell.prints(&["apply", "-f", &path]), "channel oncall unchanged\njob nightly unchanged\n");
+    assert_eq!(
+        cell.prints(&["apply", "-f", &path]),
+        "channel oncall unchanged\njob nightly unchanged\nnothing changed\n"
+    );
     let stored = cell.api.get("/v1/jobs/nightly").await.expect("there");
     assert_eq!(
         (stored["maxRuntime"].as_str(), stored["alert"]["successWithin"].as_str()),
