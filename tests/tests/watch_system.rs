@@ -62,7 +62,10 @@ async fn a_part_that_dies_is_one_page_and_its_end_another() {
     // No worker: the runs of a queue wait.
     let agents = kill_all(&mut cell, Role::Agent);
     cell.api.create(job("by-hand", "0 0 1 1 *", noop())).await;
-    cell.api.post("/v1/jobs/by-hand:trigger", json!({})).await.expect("triggered");
+    wait_for(PATIENCE, "a place for today's runs, which the first leader makes", async || {
+        cell.api.post("/v1/jobs/by-hand:trigger", json!({})).await.ok()
+    })
+    .await;
     let page = wait_for_told(&oncall, "NO_WORKER", "alert.opened", 1).await;
     assert_eq!(page[0].json()["data"]["subject"]["name"], "queue/default/default");
     restart(&mut cell, &agents).await;

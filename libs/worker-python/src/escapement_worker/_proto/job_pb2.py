@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"escapement_worker/_proto/job.proto\x12\x11\x65scapement_worker\x1a\x1egoogle/protobuf/duration.proto\"\xa3\x01\n\x03Run\x12-\n\x04\x65xec\x18\x01 \x01(\x0b\x32\x17.escapement_worker.ExecH\x00R\x04\x65xec\x12-\n\x04http\x18\x02 \x01(\x0b\x32\x17.escapement_worker.HttpH\x00R\x04http\x12\x36\n\x07handler\x18\x03 \x01(\x0b\x32\x1a.escapement_worker.HandlerH\x00R\x07handlerB\x06\n\x04kind\"\xc9\x01\n\x04\x45xec\x12\x12\n\x04\x61rgv\x18\x01 \x03(\tR\x04\x61rgv\x12\x32\n\x03\x65nv\x18\x02 \x03(\x0b\x32 .escapement_worker.Exec.EnvEntryR\x03\x65nv\x12+\n\x11working_directory\x18\x03 \x01(\tR\x10workingDirectory\x12\x14\n\x05shell\x18\x04 \x01(\tR\x05shell\x1a\x36\n\x08\x45nvEntry\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n\x05value\x18\x02 \x01(\tR\x05value:\x02\x38\x01\"\x9e\x02\n\x04Http\x12\x16\n\x06method\x18\x01 \x01(\tR\x06method\x12\x10\n\x03url\x18\x02 \x01(\tR\x03url\x12>\n\x07headers\x18\x03 \x03(\x0b\x32$.escapement_worker.Http.HeadersEntryR\x07headers\x12\x12\n\x04\x62ody\x18\x04 \x01(\tR\x04\x62ody\x12\x33\n\x07timeout\x18\x05 \x01(\x0b\x32\x19.google.protobuf.DurationR\x07timeout\x12\'\n\x0f\x65xpected_status\x18\x06 \x03(\x05R\x0e\x65xpectedStatus\x1a:\n\x0cHeadersEntry\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n\x05value\x18\x02 \x01(\tR\x05value:\x02\x38\x01\"7\n\x07Handler\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n\x07payload\x18\x02 \x01(\tR\x07payloadb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"escapement_worker/_proto/job.proto\x12\x11\x65scapement_worker\x1a\x1egoogle/protobuf/duration.proto\"\xa3\x01\n\x03Run\x12-\n\x04\x65xec\x18\x01 \x01(\x0b\x32\x17.escapement_worker.ExecH\x00R\x04\x65xec\x12-\n\x04http\x18\x02 \x01(\x0b\x32\x17.escapement_worker.HttpH\x00R\x04http\x12\x36\n\x07handler\x18\x03 \x01(\x0b\x32\x1a.escapement_worker.HandlerH\x00R\x07handlerB\x06\n\x04kind\"\xc9\x01\n\x04\x45xec\x12\x12\n\x04\x61rgv\x18\x01 \x03(\tR\x04\x61rgv\x12\x32\n\x03\x65nv\x18\x02 \x03(\x0b\x32 .escapement_worker.Exec.EnvEntryR\x03\x65nv\x12+\n\x11working_directory\x18\x03 \x01(\tR\x10workingDirectory\x12\x14\n\x05shell\x18\x04 \x01(\tR\x05shell\x1a\x36\n\x08\x45nvEntry\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n\x05value\x18\x02 \x01(\tR\x05value:\x02\x38\x01\"\xc5\x02\n\x04Http\x12\x16\n\x06method\x18\x01 \x01(\tR\x06method\x12\x10\n\x03url\x18\x02 \x01(\tR\x03url\x12>\n\x07headers\x18\x03 \x03(\x0b\x32$.escapement_worker.Http.HeadersEntryR\x07headers\x12\x12\n\x04\x62ody\x18\x04 \x01(\tR\x04\x62ody\x12\x33\n\x07timeout\x18\x05 \x01(\x0b\x32\x19.google.protobuf.DurationR\x07timeout\x12\'\n\x0f\x65xpected_status\x18\x06 \x03(\x05R\x0e\x65xpectedStatus\x12%\n\x0esecret_headers\x18\x07 \x03(\tR\rsecretHeaders\x1a:\n\x0cHeadersEntry\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n\x05value\x18\x02 \x01(\tR\x05value:\x02\x38\x01\"7\n\x07Handler\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n\x07payload\x18\x02 \x01(\tR\x07payloadb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -43,9 +43,9 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_EXEC_ENVENTRY']._serialized_start=403
   _globals['_EXEC_ENVENTRY']._serialized_end=457
   _globals['_HTTP']._serialized_start=460
-  _globals['_HTTP']._serialized_end=746
-  _globals['_HTTP_HEADERSENTRY']._serialized_start=688
-  _globals['_HTTP_HEADERSENTRY']._serialized_end=746
-  _globals['_HANDLER']._serialized_start=748
-  _globals['_HANDLER']._serialized_end=803
+  _globals['_HTTP']._serialized_end=785
+  _globals['_HTTP_HEADERSENTRY']._serialized_start=727
+  _globals['_HTTP_HEADERSENTRY']._serialized_end=785
+  _globals['_HANDLER']._serialized_start=787
+  _globals['_HANDLER']._serialized_end=842
 # @@protoc_insertion_point(module_scope)

@@ -39,7 +39,7 @@ class Exec(_message.Message):
     def __init__(self, argv: _Optional[_Iterable[str]] = ..., env: _Optional[_Mapping[str, str]] = ..., working_directory: _Optional[str] = ..., shell: _Optional[str] = ...) -> None: ...
 
 class Http(_message.Message):
-    __slots__ = ("method", "url", "headers", "body", "timeout", "expected_status")
+    __slots__ = ("method", "url", "headers", "body", "timeout", "expected_status", "secret_headers")
     class HeadersEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -53,13 +53,15 @@ class Http(_message.Message):
     BODY_FIELD_NUMBER: _ClassVar[int]
     TIMEOUT_FIELD_NUMBER: _ClassVar[int]
     EXPECTED_STATUS_FIELD_NUMBER: _ClassVar[int]
+    SECRET_HEADERS_FIELD_NUMBER: _ClassVar[int]
     method: str
     url: str
     headers: _containers.ScalarMap[str, str]
     body: str
     timeout: _duration_pb2.Duration
     expected_status: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, method: _Optional[str] = ..., url: _Optional[str] = ..., headers: _Optional[_Mapping[str, str]] = ..., body: _Optional[str] = ..., timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., expected_status: _Optional[_Iterable[int]] = ...) -> None: ...
+    secret_headers: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, method: _Optional[str] = ..., url: _Optional[str] = ..., headers: _Optional[_Mapping[str, str]] = ..., body: _Optional[str] = ..., timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., expected_status: _Optional[_Iterable[int]] = ..., secret_headers: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Handler(_message.Message):
     __slots__ = ("name", "payload")
