@@ -37,6 +37,14 @@ impl Guard {
         Self { limit, last: None, jumped: None }
     }
 
+    /// The latest that the database's clock may show at `now` without having jumped since the last look; none before the
+    /// first look, or when everything is tolerated.
+    pub fn latest(&self, now: Instant) -> Option<DateTime<Utc>> {
+        let (database, looked) = self.last?;
+        let passed = TimeDelta::from_std(now.saturating_duration_since(looked)).ok()?;
+        database.checked_add_signed(passed)?.checked_add_signed(self.limit?)
+    }
+
     /// Looks: the database's clock reads `database` at the moment `monotonic`.
     pub fn look(&mut self, database: DateTime<Utc>, monotonic: Instant) -> Verdict {
         let last = self.last.replace((database, monotonic));

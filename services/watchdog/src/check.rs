@@ -17,6 +17,7 @@ mod tell;
 use crate::dates::Dates;
 use crate::message;
 use crate::walk::{Expected, Walk, is_awaited, walk};
+use chrono::{DateTime, Utc};
 use complain::{Miss, Owner, complain};
 use model::alert::{Judgement, Kind, judge};
 use model::ids::RunKey;
@@ -91,20 +92,29 @@ impl Work {
         term: Term,
         limits: Limits,
         dates: &mut Dates,
+        latest: Latest<'_>,
     ) -> Result<Summary, StoreError> {
         match self {
-            Self::Judge => judge_batch(store, term, limits, dates).await,
+            Self::Judge => judge_batch(store, term, limits, dates, latest).await,
             Self::LookAtEnds => ends::look(store, term).await,
-            Self::CheckIns => check_ins::batch(store, term, limits.jobs).await,
+            Self::CheckIns => check_ins::batch(store, term, limits.jobs, latest).await,
             Self::Resolve => resolve::batch(store, term, limits.jobs).await,
             Self::Remind => remind::batch(store, term, limits.jobs).await,
         }
     }
 }
 
+/// The latest that the database's clock may show now without having jumped; none is whatever it shows.
+pub type Latest<'a> = &'a (dyn Fn() -> Option<DateTime<Utc>> + Sync);
+
+/// Whether the clock has jumped since it was last looked at: nothing may be judged by `at`, the next look finds out.
+fn has_jumped(at: DateTime<Utc>, latest: Latest<'_>) -> bool {
+    latest().is_some_and(|latest| at > latest)
+}
+
 /// One cycle: judges what is due, looks at what else has ended, resolves what has recovered, and tells again what
 /// nobody looks after. `leads` is asked before each transaction; `dates` are the calendars that earlier cycles have
-/// read.
+/// read; what the clock shows to be due after `latest` is left to the next cycle.
 ///
 /// # Errors
 /// [`StoreError::Fenced`] when a later watchdog leads; else whatever the database failed with. What was committed
@@ -115,6 +125,7 @@ pub async fn run_once(
     limits: Limits,
     dates: &mut Dates,
     leads: impl Fn() -> bool,
+    latest: Latest<'_>,
 ) -> Result<Summary, StoreError> {
     let (mut summary, mut behind) = (Summary::default(), false);
     for work in Work::ALL {
@@ -122,7 +133,7 @@ pub async fn run_once(
             if !leads() {
                 return Ok(summary);
             }
-            summary += work.once(store, term, limits, dates).await?;
+            summary += work.once(store, term, limits, dates, latest).await?;
             if !summary.more {
                 break;
             }
@@ -138,6 +149,7 @@ async fn judge_batch(
     term: Term,
     limits: Limits,
     dates: &mut Dates,
+    latest: Latest<'_>,
 ) -> Result<Summary, StoreError> {
     let operation = "judge occurrences";
     let mut client = store.client(operation).await?;
@@ -148,6 +160,9 @@ async fn judge_batch(
         return Ok(Summary::default());
     }
     let due = watch_cursor::read(&tx, &locked).await?;
+    if has_jumped(due.at, latest) {
+        return Ok(Summary::default());
+    }
     let walks = walks(&due, dates.of(&tx, &due.cursors).await?, limits.occurrences);
     let keys: Vec<_> = walks
         .iter()

@@ -225,7 +225,11 @@ impl Lead {
         let looked = self.look_at_system(reign, !is_steady).await;
         let mut summary = Summary::default();
         if is_steady {
-            summary += check::run_once(&self.store, term, self.limits, &mut reign.dates, leads).await?;
+            // It may have jumped while the system was looked at.
+            let guard = &reign.guard;
+            let latest = || guard.latest(Instant::now());
+            let judged = check::run_once(&self.store, term, self.limits, &mut reign.dates, leads, &latest);
+            summary += judged.await?;
             summary.deliveries += group::run_once(&self.store, term, &self.system).await?;
         }
         summary.deliveries += looked?;

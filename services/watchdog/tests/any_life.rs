@@ -70,7 +70,8 @@ async fn look(cell: &Cell, term: Term, dice: &mut Dice, total: &mut Summary) -> 
     loop {
         let transactions = std::cell::Cell::new(1 + dice.below(4));
         let leads = || transactions.replace(transactions.get().saturating_sub(1)) > 0;
-        let summary = check::run_once(&cell.store, term, limits, &mut dates, leads).await.expect("a cycle");
+        let summary =
+            check::run_once(&cell.store, term, limits, &mut dates, leads, &|| None).await.expect("a cycle");
         *total += summary;
         let through = store::clock::now(&cell.store).await.expect("a clock");
         let due = cell.number(

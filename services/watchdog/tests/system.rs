@@ -374,6 +374,7 @@ async fn a_cycle_over_a_million_jobs_takes_less_than_a_second_when_nothing_is_la
             support::LIMITS,
             &mut watchdog::Dates::default(),
             || true,
+            &|| None,
         )
         .await
         .expect("a cycle");

@@ -4,8 +4,8 @@
 //! that holds the fence, so that a failover neither repeats nor loses one. A check-in has one alert, whatever it is
 //! about: a failure that was reported and a success that therefore stays away are one event.
 
-use super::Summary;
 use super::tell::delivery;
+use super::{Latest, Summary, has_jumped};
 use crate::message::{Event, Message, Occurrences, Subject};
 use crate::route::Routes;
 use chrono::{DateTime, Utc};
@@ -36,16 +36,19 @@ struct Found<'a> {
     since: DateTime<Utc>,
 }
 
-/// Judges up to `limit` check-ins, and resolves as many alerts of theirs.
+/// Judges up to `limit` check-ins, unless the clock shows more than `latest`, and resolves as many alerts of theirs.
 ///
 /// # Errors
 /// [`StoreError`].
-pub async fn batch(store: &Store, term: Term, limit: i64) -> Result<Summary, StoreError> {
+pub async fn batch(store: &Store, term: Term, limit: i64, latest: Latest<'_>) -> Result<Summary, StoreError> {
     let operation = "judge check-ins";
     let mut client = store.client(operation).await?;
     let tx = client.begin(operation).await?;
     fence::hold(&tx, term).await?;
     let due = store::check_in::lock_due(&tx, limit).await?;
+    if due.first().is_some_and(|due| has_jumped(due.at, latest)) {
+        return Ok(Summary::default());
+    }
     let judged: Vec<_> = due.iter().map(judged).collect();
     let found: Vec<_> = due.iter().zip(&judged).filter_map(|(due, judged)| found(due, judged)).collect();
     let mut summary = Summary::default();

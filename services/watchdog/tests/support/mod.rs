@@ -241,7 +241,9 @@ impl Cell {
     /// One cycle of a leader at noon plus so many seconds.
     pub async fn check(&self, term: Term, second: i64) -> Summary {
         self.clock_to(second).await;
-        check::run_once(&self.store, term, LIMITS, &mut Dates::default(), || true).await.expect("a cycle")
+        check::run_once(&self.store, term, LIMITS, &mut Dates::default(), || true, &|| None)
+            .await
+            .expect("a cycle")
     }
 
     /// The causes of the verdicts, in time order.
