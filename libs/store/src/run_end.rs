@@ -55,7 +55,8 @@ pub struct Output {
 /// was named: its lease has another attempt, token or session, or it has ended already. Nothing was written for it.
 ///
 /// # Errors
-/// [`StoreError::Database`]; the transaction is then lost as a whole.
+/// [`StoreError::Database`]; [`StoreError::Corrupt`] when a run would lose its lease and not end, as its row is not there. The
+/// transaction is then lost as a whole.
 #[must_use = "a run whose key is missing was refused as stale"]
 pub async fn end(tx: &Transaction<'_>, ends: &[End]) -> Result<BTreeSet<RunKey>, StoreError> {
     Ok(end_begun(tx, ends, &BTreeMap::new()).await?.into_keys().collect())
@@ -65,7 +66,8 @@ pub async fn end(tx: &Transaction<'_>, ends: &[End]) -> Result<BTreeSet<RunKey>,
 /// and their end are one write. With the keys of those that ended: when they started.
 ///
 /// # Errors
-/// [`StoreError::Database`]; the transaction is then lost as a whole.
+/// [`StoreError::Database`]; [`StoreError::Corrupt`] when a run would lose its lease and not end, as its row is not there. The
+/// transaction is then lost as a whole.
 #[must_use = "a run whose key is missing was refused as stale"]
 pub async fn end_begun(
     tx: &Transaction<'_>,

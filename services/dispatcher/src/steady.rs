@@ -23,8 +23,6 @@ pub struct Steadiness(Mutex<State>);
 #[derive(Debug)]
 struct State {
     guard: Guard,
-    /// How far it may jump.
-    limit: Option<TimeDelta>,
     /// When, what the clock showed, and whether it was steady.
     last: Option<(Instant, DateTime<Utc>, bool)>,
     /// Jumps ahead whose deadlines are not moved yet, each with an instant in the span that it jumped over.
@@ -34,8 +32,7 @@ struct State {
 impl Steadiness {
     /// Tolerates `limit` from one look to the next; none tolerates everything.
     pub fn new(limit: Option<Duration>) -> Self {
-        let (guard, limit) = (Guard::new(limit), limit.and_then(|limit| TimeDelta::from_std(limit).ok()));
-        Self(Mutex::new(State { guard, limit, last: None, owed: Vec::new() }))
+        Self(Mutex::new(State { guard: Guard::new(limit), last: None, owed: Vec::new() }))
     }
 
     /// The clock read `database` in a question sent at `asked` and answered at `answered`. Whether it is steady.
@@ -67,13 +64,9 @@ impl Steadiness {
         self.state().last.is_some_and(|(.., steady)| steady)
     }
 
-    /// The latest that the clock may show now without having jumped since the last look; none when that can't be said, or
-    /// nobody minds.
+    /// As [`Guard::latest`].
     pub fn latest(&self, now: Instant) -> Option<DateTime<Utc>> {
-        let state = self.state();
-        let (looked, database, _) = state.last?;
-        let since = TimeDelta::from_std(now.saturating_duration_since(looked)).ok()?;
-        database.checked_add_signed(since)?.checked_add_signed(state.limit?)
+        self.state().guard.latest(now)
     }
 
     fn fresh(&self, now: Instant) -> Option<bool> {
