@@ -70,10 +70,13 @@ impl Cell {
         answer.parse().unwrap_or_else(|_| panic!("{statement} answered {answer:?}"))
     }
 
-    /// The name and revision of the ticker that leads, once one does.
+    /// The name and revision of the ticker that leads, once one does and the ledger has a place for today's runs.
     pub async fn leader(&self) -> (String, i64) {
         wait_for(PATIENCE, "a leading ticker", async || {
             let status = self.api.get("/v1/status").await.ok()?;
+            if status["ledger"]["days"].as_i64().unwrap_or(0) < 1 {
+                return None;
+            }
             let leader = &status["ticker"]["leader"];
             let revision = leader["revision"].as_str()?.parse().ok()?;
             Some((leader["name"].as_str()?.to_owned(), revision))

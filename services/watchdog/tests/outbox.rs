@@ -116,45 +116,6 @@ async fn dead_channels_are_tried_once_at_a_time_and_take_no_places_from_others()
     assert_eq!(cell.number("SELECT count(*) FROM channel_failure").await, 0);
 }
 
-/// Kilobytes of this process in memory.
-fn resident_kb() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
-    let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("a line");
-    line.split_whitespace().nth(1).expect("a number").parse().expect("a number")
-}
-
-#[tokio::test]
-async fn ten_thousand_deliveries_to_slow_receivers_take_no_memory() {
-    let slow = Receiver::start(&[]).await;
-    let gate = slow.hold();
-    let cell = Cell::create().await;
-    for name in 0..5 {
-        telling::channel(&cell, &format!("slow-{name}"), webhook(&slow.url), None).await;
-    }
-    // 300 MB of messages.
-    rows!(
-        cell,
-        "WITH a AS (INSERT INTO alert (id, tenant_id, job_id, opened_at, kind, cause) \
-                    SELECT gen_random_uuid(), '00000000-0000-4000-8000-000000000001', gen_random_uuid(), esc_now(), \
-                           'NO_SUCCESS', 'WAITING' FROM generate_series(1, 2000) RETURNING id) \
-         INSERT INTO alert_delivery (id, alert_id, channel_id, created_at, next_try_at, event, body) \
-         SELECT gen_random_uuid(), a.id, c.id, esc_now(), esc_now(), 'OPENED', repeat('x', 30000) \
-         FROM a, alert_channel c"
-    );
-    let before = resident_kb();
-    let delivering = cell.deliver(Patience { timeout: Time::from_secs(60), ..IMPATIENT });
-    slow.wait_for(8).await;
-    // Looks on while it could take more, then lets some through: as many follow as have ended.
-    gate.add_permits(400);
-    slow.wait_for(408).await;
-    let taken = cell.number("SELECT count(*) FROM alert_delivery WHERE tries > 0").await;
-    let grown = resident_kb().saturating_sub(before);
-    delivering.kill();
-    assert!(taken <= 408, "{taken} were taken, though only 8 may be in hand");
-    // What the receiver keeps of 408 is 12 MB.
-    assert!(grown < 60_000, "{grown} kB for messages of 300 MB");
-}
-
 #[tokio::test]
 async fn a_channel_is_tested_once_by_the_way_that_alerts_take() {
     let receiver = Receiver::start(&[204, 503]).await;

@@ -69,6 +69,11 @@ impl Receiver {
         self.script.received.lock().unwrap().clone()
     }
 
+    /// How many it got.
+    pub fn count(&self) -> usize {
+        self.script.received.lock().unwrap().len()
+    }
+
     /// Waits until it got so many.
     pub async fn wait_for(&self, count: usize) -> Vec<Received> {
         stack::wait::wait_for(Time::from_secs(20), "webhooks", async || {
