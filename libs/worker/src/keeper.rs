@@ -2,24 +2,28 @@
 //!
 //! Owns hand, link and the tasks that do the work. Invariants: it never waits for anything but the next event, so
 //! that deadlines are kept whatever connection and work do; and time comes before the event, so that a process
-//! that was frozen sees its expired lease before anything else. Dropping it drops the work with it.
+//! that was frozen sees its expired lease before anything else. Dropping it drops the work with it. It decides little:
+//! what came is read in `told`, what follows is decided in `hand`, and the way out in `drain`.
 
 use crate::ask::Asker;
 use crate::assignment::{Assignment, Attempt};
 use crate::clock::Moment;
 use crate::context::RunContext;
+use crate::drain::Drain;
 use crate::executor::Executor;
 use crate::going::Going;
 use crate::hand::{Action, Hand};
-use crate::lease::{Answer, Renewal, Terms};
+use crate::identity::Identity;
+use crate::lease::{Answer, Terms};
 use crate::link::{Event, Link, LinkError};
 use crate::live::Shown;
 use crate::report::{StopCause, chain};
 use crate::supervise::Ended;
+use crate::told::Told;
 use crate::worker::{Status, Summary};
 use chrono::Utc;
-use rpc::v1::{self, from_worker, to_worker};
-use std::collections::BTreeMap;
+use rpc::v1::completion_ack;
+use rpc::v1::{self, from_worker};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -28,20 +32,8 @@ use tokio_util::sync::CancellationToken;
 
 /// The longest sleep: after a suspend the clock has jumped and the timers have not.
 const SLEEP_MAX: Duration = Duration::from_millis(500);
-/// What is left of a drain for the last completions to be acknowledged.
-const LAST_REPORTS: Duration = Duration::from_secs(1);
 /// Between two times that running work is shown.
 const SHOW_EVERY: Duration = Duration::from_secs(1);
-
-/// Who this worker is.
-#[derive(Debug, Clone)]
-pub(crate) struct Identity {
-    pub name: String,
-    pub queues: Vec<String>,
-    pub slots: usize,
-    pub labels: BTreeMap<String, String>,
-    pub version: String,
-}
 
 enum Next {
     Link(Event),
@@ -50,14 +42,6 @@ enum Next {
     Ended(Ended),
     Shutdown,
     Time,
-}
-
-/// The way out: when to stop what still runs, and when to end without it.
-#[derive(Clone, Copy)]
-struct Drain {
-    stop_at: Moment,
-    stopped: bool,
-    end_at: Moment,
 }
 
 /// See the module.
@@ -148,7 +132,7 @@ impl Keeper {
 
     fn sleep(&self, now: Moment) -> Duration {
         let heartbeat = self.link.is_up().then_some(self.heartbeat_at);
-        let drain = self.drain.map(|drain| if drain.stopped { drain.end_at } else { drain.stop_at });
+        let drain = self.drain.map(Drain::wakes_at);
         let wakes = [heartbeat, drain, self.hand.wakes_at()];
         wakes.into_iter().flatten().map(|wake| wake.since(now)).min().unwrap_or(SLEEP_MAX).min(SLEEP_MAX)
     }
@@ -156,28 +140,12 @@ impl Keeper {
     fn linked(&mut self, event: Event, now: Moment) {
         match event {
             Event::Due => {
-                let hello = self.hello(now);
+                let hello = self.identity.hello(&self.session_id, &self.hand, now);
                 self.link.connect(hello);
             }
             Event::Up(welcome, asked) => self.welcomed(welcome, asked, now),
-            Event::Message(message) => match message.message {
-                Some(message) => self.told(message, now),
-                None => tracing::debug!("Ignored a message of a kind that this version does not know"),
-            },
+            Event::Message(message) => self.told(Told::of(*message), now),
             Event::Down(error) => self.lost(&error),
-        }
-    }
-
-    fn hello(&self, now: Moment) -> v1::Hello {
-        v1::Hello {
-            name: self.identity.name.clone(),
-            queues: self.identity.queues.clone(),
-            slots: i32::try_from(self.identity.slots).unwrap_or(i32::MAX),
-            labels: self.identity.labels.clone().into_iter().collect(),
-            version: self.identity.version.clone(),
-            session_id: self.session_id.clone(),
-            in_hand: self.hand.in_hand(),
-            unheard: self.hand.unheard(now),
         }
     }
 
@@ -201,58 +169,37 @@ impl Keeper {
         }
     }
 
-    fn told(&mut self, message: to_worker::Message, now: Moment) {
-        let actions = match message {
-            to_worker::Message::Assignment(assignment) => self.assigned(assignment, now),
-            to_worker::Message::CompletionAck(ack) => {
-                self.acknowledged(&ack);
+    fn told(&mut self, told: Told, now: Moment) {
+        let actions = match told {
+            Told::Assigned(number, Some(assignment)) => self.hand.assigned(number, *assignment, now),
+            Told::Assigned(number, None) => {
+                self.hand.skipped(number);
                 Vec::new()
             }
-            to_worker::Message::Cancel(cancel) => match Attempt::of(cancel.run.as_ref()) {
-                Ok(attempt) => self.hand.cancelled(attempt, &cancel.reason, now),
-                Err(error) => {
-                    tracing::error!(error = %error, "Got a cancellation that can't be understood");
-                    Vec::new()
-                }
-            },
-            to_worker::Message::HeartbeatAck(ack) => {
+            Told::Acknowledged(attempt, answer) => {
+                self.acknowledged(attempt, answer);
+                Vec::new()
+            }
+            Told::Cancelled(attempt, reason) => self.hand.cancelled(attempt, &reason, now),
+            Told::Renewed { sequence, without_database, renewal } => {
                 self.link.proved();
                 self.trouble.clear();
-                if !ack.without_database && std::mem::take(&mut self.vouched) {
+                if !without_database && std::mem::take(&mut self.vouched) {
                     tracing::info!("The dispatcher has the database again");
                 }
-                self.hand.renewed(ack.sequence, Renewal::of(ack), now)
+                self.hand.renewed(sequence, renewal, now)
             }
-            to_worker::Message::Drain(v1::Drain {}) => {
+            Told::Draining => {
                 self.give_up_link(LinkError::Draining);
                 Vec::new()
             }
-            to_worker::Message::Welcome(_) => Vec::new(),
+            Told::Nothing => Vec::new(),
         };
         self.perform(actions);
     }
 
-    fn assigned(&mut self, message: v1::Assignment, now: Moment) -> Vec<Action> {
-        let number = message.number;
-        match Assignment::of(message) {
-            Ok(assignment) => self.hand.assigned(number, assignment, now),
-            Err(error) => {
-                tracing::error!(assignment.number = number, error = %error, "Got an assignment that can't be understood");
-                self.hand.skipped(number);
-                Vec::new()
-            }
-        }
-    }
-
-    fn acknowledged(&mut self, ack: &v1::CompletionAck) {
-        let attempt = match Attempt::of(ack.run.as_ref()) {
-            Ok(attempt) => attempt,
-            Err(error) => {
-                tracing::error!(error = %error, "Got an acknowledgement that can't be understood");
-                return;
-            }
-        };
-        if ack.answer() == v1::completion_ack::Answer::Stale {
+    fn acknowledged(&mut self, attempt: Attempt, answer: completion_ack::Answer) {
+        if answer == completion_ack::Answer::Stale {
             tracing::warn!(
                 job.id = %attempt.run.job_id,
                 run.scheduled_for = %attempt.run.scheduled_for,
@@ -346,8 +293,7 @@ impl Keeper {
                 self.going.show().into_iter().for_each(|(attempt, live)| self.show(attempt, live));
             }
         }
-        if let Some(drain) = self.drain.as_mut().filter(|drain| !drain.stopped && drain.stop_at <= now) {
-            drain.stopped = true;
+        if self.drain.as_mut().is_some_and(|drain| drain.stops(now)) {
             let mut actions = Vec::new();
             self.hand.stop_all(&StopCause::Drained, now, &mut actions);
             self.perform(actions);
@@ -378,22 +324,24 @@ impl Keeper {
     }
 
     fn start_drain(&mut self, now: Moment) {
-        let last = self.hand.lease().terms.kill_grace + LAST_REPORTS;
-        let stop_at = now + self.drain_limit.saturating_sub(last);
-        self.drain = Some(Drain { stop_at, stopped: false, end_at: now + self.drain_limit });
+        self.drain = Some(Drain::begin(now, self.drain_limit, self.hand.lease().terms.kill_grace));
         tracing::info!(runs.in_hand = self.hand.len(), "Draining: finishing the runs in hand");
         self.send(from_worker::Message::Drain(v1::Drain {}));
     }
 
     fn is_done(&self, now: Moment) -> bool {
         let Some(drain) = self.drain else { return false };
-        if !self.hand.is_empty() && drain.end_at <= now {
+        if self.hand.is_empty() {
+            return true;
+        }
+        let is_over = drain.is_over(now);
+        if is_over {
             tracing::warn!(
                 runs.in_hand = self.hand.len(),
                 "Ending with runs in hand: the drain took too long"
             );
         }
-        self.hand.is_empty() || drain.end_at <= now
+        is_over
     }
 
     fn send(&mut self, message: from_worker::Message) {

@@ -3,7 +3,8 @@
 use crate::ask::Asker;
 use crate::context::RunContext;
 use crate::executor::{BoxError, Executor, Handlers};
-use crate::keeper::{Identity, Keeper};
+use crate::identity::Identity;
+use crate::keeper::Keeper;
 use crate::link::Link;
 use crate::trust::Trust;
 use secrecy::{ExposeSecret, SecretString};
