@@ -90,7 +90,9 @@ pub struct Recovered {
     pub severity: Severity,
     /// The job's labels when it was opened.
     pub labels: BTreeMap<String, String>,
-    /// Names of channels that are told of its end though they were not told of its opening.
+    /// Its end is told to those whom the job names too, though nobody was told of its opening.
+    pub is_news: bool,
+    /// Names of the channels that the job names.
     pub channels: Vec<String>,
     /// The first occurrence without success.
     pub first: DateTime<Utc>,
@@ -241,6 +243,7 @@ fn read(row: &Row) -> Result<Recovered, StoreError> {
         kind: row.get::<_, &str>("kind").parse().map_err(unknown("alert.kind"))?,
         severity: row.get::<_, &str>("severity").parse().map_err(unknown("alert.severity"))?,
         labels: labels(&row.get("labels")),
+        is_news: row.get("is_news"),
         channels: row.get("channels"),
         first: row.get("first_occurrence"),
         last: row.get("last_occurrence"),

@@ -3,6 +3,8 @@
 //! At least once: a delivery is taken for a while, not for good, so that a sender that dies only delays it; its
 //! identity and body never change. Any watchdog may send; what it sends was written under the fence.
 
+mod history;
+
 use crate::alert_channel::target;
 use crate::{Store, StoreError, Transaction, sql};
 use chrono::{DateTime, Utc};
@@ -11,7 +13,10 @@ use model::ids::TenantId;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
 use uuid::Uuid;
+
+pub use history::{TRIES_SHOWN, Told, Try, page};
 
 /// What a delivery tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -116,19 +121,6 @@ pub enum Recorded {
     Stale,
 }
 
-/// The channels of these names; one that is missing does not exist.
-///
-/// # Errors
-/// [`StoreError::Database`].
-pub async fn channels(
-    tx: &Transaction<'_>,
-    names: &[(TenantId, &str)],
-) -> Result<BTreeMap<(TenantId, String), Uuid>, StoreError> {
-    let (tenants, names): (Vec<_>, Vec<_>) = names.iter().map(|(tenant, name)| (tenant.0, *name)).unzip();
-    let rows = tx.query(sql!("alert_delivery/channels.sql"), &[&tenants, &names]).await?;
-    Ok(rows.iter().map(|row| ((TenantId(row.get("tenant_id")), row.get("name")), row.get("id"))).collect())
-}
-
 /// A channel as whoever tells alerts sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Route {
@@ -189,8 +181,7 @@ pub async fn claim(store: &Store, claim: Claim<'_>) -> Result<Vec<Taken>, StoreE
     let operation = "take deliveries";
     let lease = i64::try_from(claim.lease.as_millis()).unwrap_or(i64::MAX);
     let client = store.client(operation).await?;
-    let params: [&(dyn tokio_postgres::types::ToSql + Sync); 4] =
-        [&claim.limit, &claim.per_channel, &claim.busy, &lease];
+    let params: [&(dyn ToSql + Sync); 4] = [&claim.limit, &claim.per_channel, &claim.busy, &lease];
     let rows = client.query(operation, sql!("alert_delivery/claim.sql"), &params).await?;
     Ok(rows.iter().map(taken).collect())
 }
@@ -212,22 +203,22 @@ fn taken(row: &Row) -> Taken {
     }
 }
 
-/// Records that a delivery was received, with which status (none: there was nothing to be sent), and after which time it is
-/// to be told again while its alert is open.
+/// Records that a delivery was received at this try, with which status (none: there was nothing to be sent), and after which
+/// time it is to be told again while its alert is open.
 ///
 /// # Errors
 /// [`StoreError`] when the database can't be asked; the delivery is then sent again.
 pub async fn delivered(
     store: &Store,
-    id: Uuid,
+    taken: &Taken,
     status: Option<i32>,
     refresh: Option<Duration>,
 ) -> Result<Recorded, StoreError> {
     let operation = "record a delivery";
     let refresh = refresh.map(millis);
     let client = store.client(operation).await?;
-    let rows =
-        client.query(operation, sql!("alert_delivery/delivered.sql"), &[&id, &status, &refresh]).await?;
+    let params: [&(dyn ToSql + Sync); 4] = [&taken.id, &status, &refresh, &taken.try_number];
+    let rows = client.query(operation, sql!("alert_delivery/delivered.sql"), &params).await?;
     Ok(recorded(&rows))
 }
 
@@ -252,7 +243,7 @@ pub async fn failed(store: &Store, taken: &Taken, failed: Failed<'_>) -> Result<
     let operation = "record a failed delivery";
     let (next_try, pause) = (failed.next_try.map(millis), millis(failed.pause));
     let client = store.client(operation).await?;
-    let params: [&(dyn tokio_postgres::types::ToSql + Sync); 6] =
+    let params: [&(dyn ToSql + Sync); 6] =
         [&taken.id, &taken.try_number, &failed.status, &failed.error, &next_try, &pause];
     let rows = client.query(operation, sql!("alert_delivery/failed.sql"), &params).await?;
     Ok(recorded(&rows))
@@ -294,64 +285,6 @@ pub async fn refresh(store: &Store, limit: i64, every: Duration) -> Result<Vec<R
         secret: row.get("secret"),
         body: row.get("body"),
         taken_at: row.get("taken_at"),
-    };
-    Ok(rows.iter().map(read).collect())
-}
-
-/// What became of a delivery.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Told {
-    /// See [`Delivery::id`].
-    pub id: Uuid,
-    /// The alert.
-    pub alert_id: Uuid,
-    /// What happened, as stored.
-    pub event: String,
-    /// Its place among all deliveries; names the place in a list.
-    pub sequence: i64,
-    /// When it was put into the outbox.
-    pub created_at: DateTime<Utc>,
-    /// When it was received.
-    pub delivered_at: Option<DateTime<Utc>>,
-    /// When it was given up.
-    pub given_up_at: Option<DateTime<Utc>>,
-    /// When it is tried next, if it is neither.
-    pub next_try_at: DateTime<Utc>,
-    /// Tries so far.
-    pub tries: i32,
-    /// The last answer's status.
-    pub status: Option<i32>,
-    /// What went wrong with the last try.
-    pub error: Option<String>,
-}
-
-/// Up to `limit` deliveries to a channel before the one with this sequence, the newest first. Those of alerts that were
-/// resolved long ago are gone with them: see [`crate::retention`].
-///
-/// # Errors
-/// [`StoreError`] when the database can't be asked.
-pub async fn page(
-    store: &Store,
-    channel: Uuid,
-    before: Option<i64>,
-    limit: usize,
-) -> Result<Vec<Told>, StoreError> {
-    let operation = "list deliveries";
-    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let client = store.client(operation).await?;
-    let rows = client.query(operation, sql!("alert_delivery/page.sql"), &[&channel, &before, &limit]).await?;
-    let read = |row: &Row| Told {
-        id: row.get("id"),
-        alert_id: row.get("alert_id"),
-        event: row.get("event"),
-        sequence: row.get("sequence"),
-        created_at: row.get("created_at"),
-        delivered_at: row.get("delivered_at"),
-        given_up_at: row.get("given_up_at"),
-        next_try_at: row.get("next_try_at"),
-        tries: row.get("tries"),
-        status: row.get("last_status"),
-        error: row.get("last_error"),
     };
     Ok(rows.iter().map(read).collect())
 }

@@ -1,7 +1,8 @@
 //! Ends of runs, slow ones among them, that owners asked to be told of, and who these owners are.
 //!
-//! Found in the ledger by when they ended. Invariant: an end that was committed late is still found, for each look goes
-//! back by more than a transaction may last; what was found before has a verdict, so that nothing is told twice.
+//! Found in the ledger by when they ended. Invariant: an end that was committed late is still found. Each look goes back by
+//! more than a transaction usually lasts; what was committed later than that is found among the events of runs, by what a
+//! snapshot sees and the one of the look before did not. What was found before has a verdict, so that nothing is told twice.
 
 use crate::{StoreError, Transaction, sql};
 use chrono::{DateTime, Utc};
@@ -10,10 +11,12 @@ use model::ids::{JobId, RunKey, TenantId};
 use model::job::Definition;
 use model::policy::UnknownName;
 use std::collections::BTreeMap;
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 /// Where looking goes on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Position {
     /// Ends through this were looked at.
     pub through: DateTime<Utc>,
@@ -21,6 +24,19 @@ pub struct Position {
     pub at: DateTime<Utc>,
     /// The ledger keeps nothing before this.
     pub floor: DateTime<Utc>,
+    /// What the last look could see; none when that is not known, or was seen on another server.
+    pub seen: Option<String>,
+    /// What can be seen now.
+    pub now: Moment,
+}
+
+/// What can be seen at a moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Moment {
+    /// The server and its timeline.
+    pub server: i64,
+    /// A snapshot of it, as PostgreSQL writes it.
+    pub snapshot: String,
 }
 
 /// A job whose owner is to be told of something.
@@ -43,15 +59,18 @@ pub async fn position(tx: &Transaction<'_>) -> Result<Position, StoreError> {
     let row = rows.first();
     let row =
         row.ok_or_else(|| StoreError::Corrupt { what: "outcome_watch", problem: "has no row".to_owned() })?;
-    Ok(Position { through: row.get("through"), at: row.get("at"), floor: row.get("floor") })
+    let now = Moment { server: row.get("server"), snapshot: row.get("snapshot") };
+    let (through, at, floor) = (row.get("through"), row.get("at"), row.get("floor"));
+    Ok(Position { through, at, floor, seen: row.get("seen"), now })
 }
 
-/// Ends through `through` were looked at.
+/// Ends through `through` were looked at, by what could be seen at the moment `seen`.
 ///
 /// # Errors
 /// [`StoreError::Database`].
-pub async fn advance(tx: &Transaction<'_>, through: DateTime<Utc>) -> Result<(), StoreError> {
-    tx.execute(sql!("outcome_watch/advance.sql"), &[&through]).await.map(drop)
+pub async fn advance(tx: &Transaction<'_>, through: DateTime<Utc>, seen: &Moment) -> Result<(), StoreError> {
+    let Moment { server, snapshot } = seen;
+    tx.execute(sql!("outcome_watch/advance.sql"), &[&through, snapshot, server]).await.map(drop)
 }
 
 /// Up to `limit` runs that ended without success after `from` and through `through`, with when, in that order.
@@ -66,10 +85,28 @@ pub async fn ended(
     limit: i64,
 ) -> Result<Vec<(RunKey, DateTime<Utc>)>, StoreError> {
     let rows = tx.query(sql!("verdict/ends.sql"), &[&from, &through, &floor, &limit]).await?;
-    let ended = rows
-        .iter()
-        .map(|row| (RunKey::new(JobId(row.get("job_id")), row.get("scheduled_for")), row.get("at")));
-    Ok(ended.collect())
+    Ok(rows.iter().map(end).collect())
+}
+
+/// Up to `limit` runs that ended without success by `through`, but whose end was committed so late that the look before
+/// `position` could not see it; with when.
+///
+/// # Errors
+/// [`StoreError::Database`].
+pub async fn ended_unseen(
+    tx: &Transaction<'_>,
+    position: &Position,
+    through: DateTime<Utc>,
+    limit: i64,
+) -> Result<Vec<(RunKey, DateTime<Utc>)>, StoreError> {
+    let Some(seen) = &position.seen else { return Ok(Vec::new()) };
+    let params: [&(dyn ToSql + Sync); 5] = [&through, seen, &position.now.snapshot, &position.floor, &limit];
+    let rows = tx.query(sql!("verdict/late_ends.sql"), &params).await?;
+    Ok(rows.iter().map(end).collect())
+}
+
+fn end(row: &Row) -> (RunKey, DateTime<Utc>) {
+    (RunKey::new(JobId(row.get("job_id")), row.get("scheduled_for")), row.get("at"))
 }
 
 /// Up to `limit` runs whose attempt takes longer than their owners allow, or took: of those since `since` that ended

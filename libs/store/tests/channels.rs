@@ -60,6 +60,8 @@ const FILL: &str = "
                ('00000000-0000-4000-9000-' || lpad(to_hex(i % 50 + 1), 12, '0'))::uuid, now(), now(),
                CASE WHEN i % 20 > 0 THEN now() END, CASE WHEN i % 10 = 0 THEN now() END, 'OPENED', '{}'
         FROM generate_series(1, 20000) i;
+    INSERT INTO delivery_try (alert_id, channel_id, delivery_id, at, try)
+        SELECT alert_id, channel_id, id, now(), 1 FROM alert_delivery;
     INSERT INTO channel_failure (channel_id, failing_since, next_try_at, failures)
         SELECT id, now(), now(), 1 FROM alert_channel LIMIT 2;
     INSERT INTO channel_test (id, channel_id, created_at, taken_at)
@@ -72,8 +74,9 @@ async fn the_outbox_is_asked_by_its_indexes() {
     let cell = Cell::create().await;
     let client = cell.connect().await;
     client.batch_execute(FILL).await.unwrap();
+    let one = vec![Uuid::from_u128(1)];
     let (channel, none, statuses) = (Uuid::from_u128(1), Vec::<Uuid>::new(), (200_i32, 503_i32));
-    let statements: [(&str, Vec<&(dyn ToSql + Sync)>, &[&str]); 7] = [
+    let statements: [(&str, Vec<&(dyn ToSql + Sync)>, &[&str]); 8] = [
         (
             "alert_delivery/claim",
             vec![&32_i64, &4_i64, &none, &30_000_i64],
@@ -82,12 +85,17 @@ async fn the_outbox_is_asked_by_its_indexes() {
         // As many as are few among this many: of more, all is read.
         ("alert_delivery/refresh", vec![&10_i64, &60_000_i64], &["alert_delivery_refresh", "alert_pkey"]),
         ("alert_delivery/page", vec![&channel, &None::<i64>, &101_i64], &["alert_delivery_of_channel"]),
-        ("alert_delivery/delivered", vec![&channel, &statuses.0, &None::<i64>], &["alert_delivery_pkey"]),
+        (
+            "alert_delivery/delivered",
+            vec![&channel, &statuses.0, &None::<i64>, &1_i32],
+            &["alert_delivery_pkey"],
+        ),
         (
             "alert_delivery/failed",
             vec![&channel, &1_i32, &statuses.1, &"no", &5_000_i64, &5_000_i64],
             &["alert_delivery_pkey"],
         ),
+        ("delivery_try/newest", vec![&one, &one, &20_i64], &["delivery_try_pkey"]),
         ("channel_test/claim", vec![&8_i64], &["channel_test_waiting", "channel_test_by_age"]),
         ("channel_test/find", vec![&channel], &["channel_test_pkey"]),
     ];

@@ -111,7 +111,13 @@ async fn the_statements_of_alerts_and_check_ins_use_their_indexes_on_full_tables
     let any: Option<Uuid> = None;
     let (none, open): (Vec<&str>, Vec<&str>) = (Vec::new(), vec!["OPEN"]);
     let hash = vec![7_u8; 32];
-    let statements: [(&str, Vec<&(dyn ToSql + Sync)>, &[&str]); 15] = [
+    let (seen, snapshot) = ("19900:19900:", "20000:20000:");
+    let statements: [(&str, Vec<&(dyn ToSql + Sync)>, &[&str]); 16] = [
+        (
+            "verdict/late_ends",
+            vec![&now, &seen, &snapshot, &yesterday, &5_000_i64],
+            &["job_alert_on", "run_event_by_xid"],
+        ),
         ("verdict/ends", vec![&now, &later, &yesterday, &5_000_i64], &["job_alert_on", "run_outcome"]),
         ("verdict/slow", vec![&now, &yesterday, &5_000_i64], &["job_alert_on", "run_lease_", "verdict_pkey"]),
         ("verdict/streak", vec![&ids, &instants, &yesterday], &["run_"]),
@@ -204,7 +210,8 @@ async fn fill(client: &tokio_postgres::Client, jobs: i32) {
     client.batch_execute(&script).await.expect("filled");
 }
 
-/// So many check-ins with a report each, and alerts of each tenth; each hundredth alert has something to tell.
+/// So many check-ins with a report each, and alerts of each tenth; each hundredth alert has something to tell. And an event of
+/// each job's run, each of a transaction of its own.
 async fn fill_check_ins(client: &tokio_postgres::Client, check_ins: i32) {
     let script = format!(
         "INSERT INTO check_in (id, tenant_id, created_at, updated_at, judged_through, looked_through, judge_at, token_hash, name,
@@ -216,6 +223,8 @@ async fn fill_check_ins(client: &tokio_postgres::Client, check_ins: i32) {
              SELECT gen_random_uuid(), tenant, id, 'CHECK_IN', now(), CASE WHEN i % 100 > 0 THEN now() END, 'CHECK_IN',
                     'NO_CHECK_IN', now() + i * interval '1 second', CASE WHEN i % 1000 = 0 THEN 'ACKNOWLEDGED' END
              FROM n WHERE i % 10 = 0;
+         INSERT INTO run_event (tenant_id, at, xid, phase, job_id, scheduled_for, attempt)
+             SELECT tenant, now(), i::text::xid8, 'FAILED', ARRAY[id], ARRAY[date_trunc('day', now())], '{{1}}' FROM n;
          ANALYZE"
     );
     client.batch_execute(&script).await.expect("filled");

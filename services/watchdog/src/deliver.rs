@@ -196,7 +196,7 @@ impl Deliverer {
             Outcome::Received { status } => {
                 let refresh = taken.target.as_ref().and_then(channel::refresh_after);
                 let status = status.map(i32::from);
-                let recorded = alert_delivery::delivered(&self.store, taken.id, status, refresh).await?;
+                let recorded = alert_delivery::delivered(&self.store, taken, status, refresh).await?;
                 tracing::info!(
                     delivery.id = %taken.id,
                     delivery.again = recorded == Recorded::Stale,

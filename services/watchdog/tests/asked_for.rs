@@ -4,8 +4,11 @@
 mod support;
 
 use model::alert::on::On;
+use model::ids::RunKey;
 use model::job::Definition;
+use model::run::{Reason, State};
 use std::time::Duration as Time;
+use store::run_end::{self, End};
 use support::{Cell, definition, noon, rows};
 
 /// A job each minute whose deadline is far away.
@@ -69,6 +72,51 @@ async fn an_end_that_is_committed_late_is_told_and_a_new_leader_repeats_nothing(
     cell.end(other, 120, "FAILED", "WORK_FAILED", 121).await;
     rows!(cell, "UPDATE outcome_watch SET through = $1", noon(150));
     assert_eq!(cell.check(successor, 151).await.opened, 1, "it was written 30 s before the place of looking");
+}
+
+/// A commit may hang for minutes, as behind a standby that is away, while other ends are committed and told.
+#[tokio::test]
+async fn an_end_whose_commit_hung_for_minutes_is_told_once_it_is_committed() {
+    let (cell, term) = cell().await;
+    let skipped = On { skipped_by_overlap: true, ..On::default() };
+    let job = cell.job("invoices", &asking(skipped.clone())).await;
+    let other = cell.job("reports", &asking(skipped)).await;
+    cell.run(job, 60, "PLANNED", None, None).await;
+    assert_eq!(cell.check(term, 61).await.opened, 0);
+
+    let mut client = cell.store.client("test").await.expect("connected");
+    let hanging = client.begin("test").await.expect("begun");
+    let key = RunKey::new(job, noon(60));
+    let (state, reason) = (State::Skipped, Some(Reason::Overlap));
+    let ends = [End { key, attempt: None, state, reason, output: None }];
+    assert!(run_end::end(&hanging, &ends).await.expect("ended").contains(&key));
+    cell.end(other, 120, "SKIPPED", "OVERLAP", 125).await;
+    assert_eq!(cell.check(term, 126).await.opened, 1, "what began later is told first");
+    assert_eq!(cell.check(term, 400).await.opened, 0);
+    hanging.commit().await.expect("committed");
+    assert_eq!(cell.check(term, 401).await.opened, 1, "five minutes after it was written");
+    assert_eq!(cell.check(term, 402).await.opened, 0);
+    assert_eq!(cell.check(cell.lead(2).await, 420).await.opened, 0);
+}
+
+/// The position may be of another server: a replica took its place, or it was restored.
+#[tokio::test]
+async fn what_another_server_has_seen_is_not_believed() {
+    let (cell, term) = cell().await;
+    let job = cell.job("invoices", &asking(On { failed: true, ..On::default() })).await;
+    for (second, foreign) in [
+        (60, "UPDATE outcome_watch SET server = 1, seen = '3:3:'"),
+        (120, "UPDATE outcome_watch SET seen = '900000000000:900000000000:'"),
+    ] {
+        assert_eq!(cell.check(term, second - 1).await.opened, 0);
+        rows!(cell, foreign);
+        cell.end(job, second, "FAILED", "WORK_FAILED", second).await;
+        assert_eq!(cell.check(term, second + 1).await.opened, 1, "{foreign}");
+        cell.success(job, second + 1, second + 2).await;
+        assert_eq!(cell.check(term, second + 3).await.resolved, 1);
+    }
+    let seen = "SELECT (pg_snapshot_xmax(seen::pg_snapshot) <= pg_snapshot_xmax(pg_current_snapshot()))::int::bigint FROM outcome_watch";
+    assert_eq!(cell.number(seen).await, 1, "what is seen here is known again");
 }
 
 #[tokio::test]
@@ -143,6 +191,21 @@ async fn who_asks_for_recoveries_hears_of_the_success_only() {
     cell.success(job, 120, 125).await;
     assert_eq!(cell.check(term, 126).await.deliveries, 1);
     assert_eq!(told(&cell).await, ["RESOLVED"]);
+}
+
+#[tokio::test]
+async fn a_recovery_is_told_to_whoever_wants_it_when_the_job_names_no_channel_that_there_is() {
+    for named in [&[] as &[&str], &["gone"]] {
+        let (cell, term) = cell().await;
+        let mut definition = asking(On { recovered: true, ..On::default() });
+        definition.alert.channels = named.iter().map(|name| (*name).to_owned()).collect();
+        let job = cell.job("invoices", &definition).await;
+        cell.end(job, 60, "FAILED", "WORK_FAILED", 65).await;
+        assert_eq!(cell.check(term, 66).await.deliveries, 0);
+        cell.success(job, 120, 125).await;
+        assert_eq!(cell.check(term, 126).await.deliveries, 1, "{named:?}");
+        assert_eq!(told(&cell).await, ["RESOLVED"], "{named:?}");
+    }
 }
 
 #[tokio::test]

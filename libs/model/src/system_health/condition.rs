@@ -83,17 +83,14 @@ pub fn conditions(observation: &Observation, limits: &Limits) -> (Vec<Trouble>, 
     if observation.clock_jumped {
         return (vec![Trouble::ClockJumped], vec![clock_jumped(observation.at)]);
     }
-    let mut looked =
-        vec![Trouble::ClockJumped, Trouble::NoTicker, Trouble::NoDispatcher, Trouble::FenceRefused];
+    let mut looked = vec![Trouble::ClockJumped, Trouble::NoDispatcher, Trouble::FenceRefused];
     let mut found = Vec::new();
     let at = observation.at;
-    found.extend(silent(at, observation.ticker_cycle, limits.ticker_silence).map(|since| {
-        Condition::new(
-            Trouble::NoTicker,
-            since,
-            "no ticker has finished a cycle: nothing new is planned".to_owned(),
-        )
-    }));
+    let no_ticker = no_ticker(observation, limits.ticker_silence);
+    if observation.ticker_cycle.is_some() || no_ticker.is_some() {
+        looked.push(Trouble::NoTicker);
+    }
+    found.extend(no_ticker);
     let no_dispatcher = silent(at, observation.dispatcher_seen, limits.dispatcher_silence);
     found.extend(no_dispatcher.map(|since| {
         Condition::new(
@@ -146,9 +143,20 @@ const OUTLOOK: [Trouble; 8] = [
     Trouble::OldTransaction,
 ];
 
-/// Since when it was silent, if that is too long. What never spoke is not missed: it is being set up.
+/// Since when it was silent, if that is too long. What never spoke is not missed.
 fn silent(at: DateTime<Utc>, last: Option<DateTime<Utc>>, limit: Duration) -> Option<DateTime<Utc>> {
     last.filter(|last| (at - *last).to_std().is_ok_and(|silence| silence > limit))
+}
+
+/// A ticker that never finished a cycle is missed once the system has been watched for as long as one may be silent. Until
+/// then nothing can be said of it.
+fn no_ticker(observation: &Observation, limit: Duration) -> Option<Condition> {
+    let since = silent(observation.at, observation.ticker_cycle.or(Some(observation.watched_since)), limit)?;
+    let detail = match observation.ticker_cycle {
+        Some(_) => "no ticker has finished a cycle: nothing new is planned",
+        None => "no ticker has ever led: nothing is planned",
+    };
+    Some(Condition::new(Trouble::NoTicker, since, detail.to_owned()))
 }
 
 fn outlook_conditions(

@@ -9,6 +9,8 @@ use std::time::Duration;
 pub struct Observation {
     /// The database's clock.
     pub at: DateTime<Utc>,
+    /// Looked at without a break since, by the database's clock.
+    pub watched_since: DateTime<Utc>,
     /// When a ticker finished its last cycle; none when none ever did.
     pub ticker_cycle: Option<DateTime<Utc>>,
     /// When a dispatcher last showed a sign of life; none when there is none.

@@ -18,6 +18,7 @@ const LIMITS: Limits = Limits {
 fn well() -> Observation {
     Observation {
         at: at(100),
+        watched_since: at(0),
         ticker_cycle: Some(at(99)),
         dispatcher_seen: Some(at(99)),
         unserved: Vec::new(),
@@ -47,7 +48,15 @@ const CASES: &[Case] = &[
     ("all is well", |_| {}, &[]),
     ("a ticker just within", |o| o.ticker_cycle = Some(at(85)), &[]),
     ("a silent ticker", |o| o.ticker_cycle = Some(at(84)), &[(Trouble::NoTicker, "")]),
-    ("no ticker ever", |o| o.ticker_cycle = None, &[]),
+    ("no ticker ever", |o| o.ticker_cycle = None, &[(Trouble::NoTicker, "")]),
+    (
+        "no ticker yet",
+        |o| {
+            o.ticker_cycle = None;
+            o.watched_since = at(85);
+        },
+        &[],
+    ),
     ("silent dispatchers", |o| o.dispatcher_seen = Some(at(84)), &[(Trouble::NoDispatcher, "")]),
     ("no worker", |o| o.unserved.push(unserved_queue()), &[(Trouble::NoWorker, "default/reports")]),
     (
@@ -94,6 +103,7 @@ const CASES: &[Case] = &[
         |o| {
             slowly(o).day_missing = Some(at(0).date_naive());
             o.ticker_cycle = None;
+            o.watched_since = at(95);
         },
         &[],
     ),

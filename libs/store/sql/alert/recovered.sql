@@ -3,11 +3,11 @@
 -- after all, or a later one has. Of missed deadlines only a later one counts that is judged already or is the next to be:
 -- beyond it, one that was missed may be waiting for its judgement, and the alert would be resolved only to open again.
 -- Only the newest 100 of those runs are looked at, so that a job that keeps failing each second costs no more than
--- another. OFFSET 0 keeps each look-up a primary key look-up. A row for each, with why; deadlines of its first and last
--- occurrence come from their verdicts.
+-- another. OFFSET 0 keeps each look-up a primary key look-up. A row for each, with why, and whether the end is news to those
+-- whom the job names (none: to whoever wants it); deadlines of its first and last occurrence come from their verdicts.
 SELECT a.id, a.tenant_id, a.job_id, j.name AS job_name, a.first_occurrence, a.last_occurrence, a.opened_at, a.count, a.kind,
        a.cause, a.detail, a.severity, a.labels, a.untold,
-       CASE WHEN a.untold AND a.explained_by IS NULL AND j.tells_recovery THEN j.channels ELSE '{}' END AS channels,
+       a.untold AND a.explained_by IS NULL AND j.tells_recovery AS is_news, j.channels,
        (SELECT v.deadline FROM verdict v WHERE v.job_id = a.job_id AND v.occurrence = a.first_occurrence AND v.kind = a.kind)
            AS first_deadline,
        (SELECT v.deadline FROM verdict v WHERE v.job_id = a.job_id AND v.occurrence = a.last_occurrence AND v.kind = a.kind)

@@ -1,6 +1,9 @@
 -- Try $2 of delivery $1 failed with status $3 (NULL: no answer) and error $4. It is tried again $5 milliseconds from now,
 -- or given up when $5 is NULL; its channel gets nothing for $6 milliseconds. No row: somebody else has taken it since.
-WITH failed AS (
+WITH tried AS (
+    INSERT INTO delivery_try (alert_id, channel_id, delivery_id, at, try, status, error)
+    SELECT alert_id, channel_id, id, esc_now(), $2, $3, $4 FROM alert_delivery WHERE id = $1
+), failed AS (
     UPDATE alert_delivery
     SET last_status = $3, last_error = $4, next_try_at = esc_now() + coalesce($5::bigint, 0) * interval '1 millisecond',
         given_up_at = CASE WHEN $5::bigint IS NULL THEN esc_now() END

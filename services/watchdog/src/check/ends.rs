@@ -1,8 +1,7 @@
 //! Ends of runs, and runs that take too long, that their owners asked to be told of in `alert.on`.
 //!
-//! Invariant: an end is looked at until its transaction must have been committed, and told once: what was recorded
-//! before is not recorded again. Failures in a row are counted in the ledger, whoever leads. Runs that were triggered
-//! by hand are left out.
+//! Invariant: an end is found however late it is committed, and told once: what was recorded before is not recorded again.
+//! Failures in a row are counted in the ledger, whoever leads. Runs that were triggered by hand are left out.
 
 use super::Summary;
 use super::complain::{Miss, Owner, complain};
@@ -16,8 +15,8 @@ use store::fence::{self, Term};
 use store::verdict::{self, Evidence, Verdict};
 use store::{Store, StoreError, Transaction, ends};
 
-/// No transaction that ends a run is committed later than this after the instant that it wrote: statements, and pauses
-/// between them, are limited to seconds.
+/// Ends are looked at by their time for so long: statements, and pauses between them, are limited to seconds. What is
+/// committed later than this after the instant that it wrote, as behind a standby that is away, is found by its transaction.
 const COMMITTED_WITHIN: Duration = Duration::seconds(60);
 
 /// The smallest step of an instant in the database: the last instant of a full look is looked at again.
@@ -29,6 +28,10 @@ const SLOW_SINCE: Duration = Duration::days(2);
 
 /// Ends of one transaction at most.
 const ENDS_MAX: i64 = 5_000;
+
+/// Ends that were committed late, of one look at most: more than all connections of a cell may have ended when a commit that
+/// held them up goes on.
+const LATE_ENDS_MAX: i64 = 50_000;
 
 /// The position is written at least so often; in between, what was found once is found again and told once.
 const WRITE_EVERY: Duration = Duration::seconds(10);
@@ -48,21 +51,23 @@ pub async fn look(store: &Store, term: Term) -> Result<Summary, StoreError> {
     let position = ends::position(&tx).await?;
     let from = position.through - COMMITTED_WITHIN;
     let ended = ends::ended(&tx, from, position.at, position.floor, ENDS_MAX).await?;
+    let late = ends::ended_unseen(&tx, &position, from, LATE_ENDS_MAX).await?;
     let since = position.floor.max(position.at - SLOW_SINCE);
     let slow = ends::slow(&tx, from, since, ENDS_MAX).await?;
     let mut summary = Summary::default();
-    if !ended.is_empty() || !slow.is_empty() {
-        summary += complaints(&tx, &ended, &slow, position.floor).await?;
+    if !ended.is_empty() || !late.is_empty() || !slow.is_empty() {
+        let all: Vec<_> = late.iter().chain(&ended).copied().collect();
+        summary += complaints(&tx, &all, &slow, position.floor).await?;
     } else if position.at - position.through < WRITE_EVERY {
         return Ok(summary);
     }
     let full = |found: &[(RunKey, DateTime<Utc>)]| found.len() as u64 >= ENDS_MAX.unsigned_abs();
     let through = match ended.last().filter(|_| full(&ended)) {
-        // So many at once that they are not looked at again: what is committed late among them is not found.
+        // So many at once that they are not looked at again by their time.
         Some((_, last)) => *last - STEP + COMMITTED_WITHIN,
         None => position.at,
     };
-    ends::advance(&tx, through).await?;
+    ends::advance(&tx, through, &position.now).await?;
     // Crash window: nothing of this is written, or all.
     tx.commit().await?;
     summary.more = full(&ended) || (full(&slow) && summary.opened > 0);

@@ -8,7 +8,6 @@ use crate::message;
 use crate::route::Routes;
 use chrono::{DateTime, Utc};
 use model::alert::Kind;
-use model::ids::TenantId;
 use std::collections::{BTreeMap, BTreeSet};
 use store::alert::Recovered;
 use store::alert_delivery::{Delivery, Event};
@@ -68,27 +67,13 @@ fn channels_of<'a>(opening: &Opening<'a>) -> &'a [String] {
     opening.owner.definition.map_or(&[], |definition| definition.alert.channels.as_slice())
 }
 
-/// The channels of these names; one that is missing does not exist.
-async fn find<'a>(
-    tx: &Transaction<'_>,
-    named: impl Iterator<Item = (TenantId, &'a str)>,
-) -> Result<BTreeMap<(TenantId, String), Uuid>, StoreError> {
-    let names: Vec<_> = named.collect::<BTreeSet<_>>().into_iter().collect();
-    if names.is_empty() { Ok(BTreeMap::new()) } else { alert_delivery::channels(tx, &names).await }
-}
-
-/// Those of the channels that a tenant's job names.
-fn told(channels: &BTreeMap<(TenantId, String), Uuid>, tenant: TenantId, names: &[String]) -> BTreeSet<Uuid> {
-    names.iter().filter_map(|name| channels.get(&(tenant, name.clone())).copied()).collect()
-}
-
 /// A row for the outbox.
 pub fn delivery(alert_id: Uuid, channel_id: Uuid, event: Event, body: &str) -> Delivery {
     Delivery { id: Uuid::new_v4(), alert_id, channel_id, event, body: body.to_owned() }
 }
 
 /// A delivery for each resolved alert and each channel that is told of its opening; of one whose owner wants to hear of
-/// recoveries only, for each channel that the job names.
+/// recoveries only, for each channel that an opening would have been told.
 ///
 /// # Errors
 /// [`StoreError`].
@@ -99,9 +84,8 @@ pub async fn resolutions(
 ) -> Result<Vec<Delivery>, StoreError> {
     let ids: Vec<_> = recovered.iter().map(|alert| alert.id).collect();
     let openings = alert_delivery::told(tx, &ids).await?;
-    let named =
-        recovered.iter().flat_map(|alert| alert.channels.iter().map(|name| (alert.tenant_id, name.as_str())));
-    let channels = find(tx, named).await?;
+    let news = recovered.iter().filter(|alert| alert.is_news);
+    let routes = Routes::read(tx, news.map(|alert| alert.tenant_id)).await?;
     let mut deliveries = Vec::new();
     for found in recovered {
         let Some(at) = resolved.get(&found.id) else { continue };
@@ -120,7 +104,10 @@ pub async fn resolutions(
             deadline: found.last_deadline.unwrap_or(found.last),
         };
         let body = message::resolved(&alert, found.resolution, *at).body();
-        let mut whom = told(&channels, found.tenant_id, &found.channels);
+        let mut whom = match found.is_news {
+            true => routes.told(found.tenant_id, &found.channels, found.severity, &found.labels),
+            false => BTreeSet::new(),
+        };
         whom.extend(openings.iter().filter(|(alert, _)| *alert == found.id).map(|(_, channel)| *channel));
         deliveries
             .extend(whom.into_iter().map(|channel| delivery(found.id, channel, Event::Resolved, &body)));

@@ -136,9 +136,18 @@ impl Watch {
             None
         };
         let Pulse { at, ticker_cycle, dispatcher_seen, .. } = pulse;
+        let watched_since = TimeDelta::from_std(self.steady.elapsed()).map_or(at, |steady| at - steady);
         let ticker_silent = ticker_cycle.and_then(|last| (at - last).to_std().ok());
-        let observation =
-            Observation { at, ticker_cycle, dispatcher_seen, unserved, clock_offset, clock_jumped, outlook };
+        let observation = Observation {
+            at,
+            watched_since,
+            ticker_cycle,
+            dispatcher_seen,
+            unserved,
+            clock_offset,
+            clock_jumped,
+            outlook,
+        };
         Ok((observation, ticker_silent))
     }
 }
