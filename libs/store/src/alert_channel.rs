@@ -163,7 +163,8 @@ pub async fn update(tx: &Transaction<'_>, channels: &[Channel]) -> Result<(), St
     tx.execute(sql!("alert_channel/update.sql"), &params).await.map(drop)
 }
 
-/// A job of `tenant` that names the channel, if any does. The channel is locked.
+/// Up to `limit` jobs and check-ins of `tenant` that name the channel, by kind (`job` or `check-in`) and name. The channel is
+/// locked.
 ///
 /// # Errors
 /// [`StoreError::Database`].
@@ -171,9 +172,10 @@ pub async fn used_by(
     tx: &Transaction<'_>,
     tenant: TenantId,
     name: &str,
-) -> Result<Option<String>, StoreError> {
-    let rows = tx.query(sql!("alert_channel/used_by.sql"), &[&tenant.0, &name]).await?;
-    Ok(rows.first().map(|row| row.get("name")))
+    limit: i64,
+) -> Result<Vec<(String, String)>, StoreError> {
+    let rows = tx.query(sql!("alert_channel/used_by.sql"), &[&tenant.0, &name, &limit]).await?;
+    Ok(rows.iter().map(|row| (row.get("kind"), row.get("name"))).collect())
 }
 
 /// Deletes a locked channel.

@@ -184,6 +184,34 @@ pub async fn lock(tx: &Transaction<'_>, tenant: TenantId, name: &str) -> Result<
     rows.first().map(read).transpose()
 }
 
+/// Locks those of a tenant's check-ins that have these names, and reads them then, by name.
+///
+/// # Errors
+/// As [`page`].
+pub async fn lock_named(
+    tx: &Transaction<'_>,
+    tenant: TenantId,
+    names: &[&str],
+) -> Result<Vec<CheckIn>, StoreError> {
+    tx.query(sql!("check_in/lock_named.sql"), &[&tenant.0, &names]).await?;
+    let rows = tx.query(sql!("check_in/find_named.sql"), &[&tenant.0, &names]).await?;
+    rows.iter().map(read).collect()
+}
+
+/// Gives a locked check-in another secret at `at`: its reports carry this one from then on, and no other.
+///
+/// # Errors
+/// [`StoreError::Database`].
+pub async fn rotate(
+    tx: &Transaction<'_>,
+    id: Uuid,
+    at: DateTime<Utc>,
+    secret: &str,
+) -> Result<(), StoreError> {
+    let hash = api_token::hash(secret);
+    tx.execute(sql!("check_in/rotate.sql"), &[&id, &hash.as_slice(), &at]).await.map(drop)
+}
+
 fn read(row: &Row) -> Result<CheckIn, StoreError> {
     let corrupt = |error: serde_json::Error| StoreError::Corrupt {
         what: "check_in.definition",

@@ -3,9 +3,10 @@
 //! With labels to prune by, jobs that have them and are not in the set are deleted by it. A dry run stores nothing.
 //!
 //! Order of locks: the jobs that exist, those that name a calendar of the set among them, by id; then the calendars,
-//! then the channels; then new names. Whoever overtakes between looking something up and locking it makes the
+//! then the channels, then the check-ins; then new names. Whoever overtakes between looking something up and locking it makes the
 //! transaction start again.
 
+mod check_ins;
 mod coming;
 mod set;
 mod write;
@@ -26,7 +27,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use store::alert_channel::{self, Channel};
 use store::calendar::{self, Calendar};
 use store::job::{self, Stored};
-use store::{Store, Transaction, job_change};
+use store::{Store, Transaction, check_in, job_change};
 use tonic::{Request, Response, Status};
 use write::{Step, Writing};
 
@@ -79,6 +80,7 @@ async fn apply(store: &Store, caller: &Caller, set: &Set) -> Result<Outcome, Fai
     let calendars = lock_calendars(&tx, caller, set).await?;
     let channels = lock_channels(&tx, caller, set).await?;
     let mut known = Known::new(caller.tenant_id, &channels, &calendars);
+    let check_ins = check_in::lock_named(&tx, caller.tenant_id, &set.check_in_names()).await?;
     let errors = set.errors_with(&known);
     if !errors.is_empty() {
         return Err(Failure::Invalid(errors));
@@ -91,6 +93,7 @@ async fn apply(store: &Store, caller: &Caller, set: &Set) -> Result<Outcome, Fai
     let calendars = by_name(calendars, |calendar| &calendar.name);
     let changed = writing.calendars(&set.calendars, &calendars, &users, &mut known).await?;
     let deleted = writing.prune(&pruned).await?;
+    writing.check_ins(&set.check_ins, &by_name(check_ins, |one| &one.name)).await?;
     writing.jobs(&set.jobs, &named, &users, &changed, &mut known).await?;
     let Writing { events, mut results, steps, .. } = writing;
     results.extend(deleted);
@@ -174,7 +177,8 @@ async fn lock_calendars(tx: &Transaction<'_>, caller: &Caller, set: &Set) -> Res
 async fn lock_channels(tx: &Transaction<'_>, caller: &Caller, set: &Set) -> Result<Vec<Channel>, Failure> {
     let given = set.channels.iter().map(|channel| channel.name.as_str());
     let named = set.jobs.iter().flat_map(|job| job.named.channels());
-    let names: BTreeSet<&str> = given.chain(named).collect();
+    let by_check_ins = set.check_ins.iter().flat_map(|(_, one)| &one.definition.channels);
+    let names: BTreeSet<&str> = given.chain(named).chain(by_check_ins.map(String::as_str)).collect();
     let names: Vec<&str> = names.into_iter().collect();
     let stored = if set.channels.is_empty() {
         alert_channel::hold(tx, caller.tenant_id, &names).await?

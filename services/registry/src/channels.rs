@@ -16,6 +16,9 @@ use store::alert_channel::{self, Channel};
 use store::{Store, job_change};
 use tonic::{Request, Response, Status};
 
+/// Jobs and check-ins that are named when a channel can't be deleted because of them.
+const USERS_NAMED: i64 = 5;
+
 #[tonic::async_trait]
 impl ChannelService for Registry {
     async fn create_channel(
@@ -133,8 +136,11 @@ async fn delete(store: &Store, caller: &Caller, name: &str) -> Result<(), Failur
     let tx = client.begin("delete a channel").await?;
     let found = alert_channel::lock(&tx, caller.tenant_id, &[name]).await?;
     let channel = found.into_iter().next().ok_or_else(|| not_found(name))?;
-    if let Some(job) = alert_channel::used_by(&tx, caller.tenant_id, name).await? {
-        return Err(Failure::InUse { channel: channel.name, job });
+    let mut users = alert_channel::used_by(&tx, caller.tenant_id, name, USERS_NAMED + 1).await?;
+    if !users.is_empty() {
+        let more = users.len() as i64 > USERS_NAMED;
+        users.truncate(USERS_NAMED as usize);
+        return Err(Failure::InUse { channel: channel.name, users, more });
     }
     alert_channel::delete(&tx, channel.id).await?;
     let event = audit::channel("channel.delete", &channel);

@@ -1,14 +1,15 @@
-//! Check-ins: create, get, list, update, pause, resume, delete. Tokens are shown once, when they are made, and stored as
-//! hashes. What is reported comes in through [`report`].
+//! Check-ins: create, get, list, update, pause, resume, delete, give another token. Tokens are shown once, when they are made,
+//! and stored as hashes. What is reported comes in through [`report`].
 
 mod definition;
 pub mod report;
+
+pub use definition::{Written, judge_at, read};
 
 use crate::failure::{Failure, retrying, wrong};
 use crate::registry::Registry;
 use crate::{audit, page};
 use chrono::{DateTime, Utc};
-use definition::Written;
 use model::check_in::{Definition, Reported};
 use model::validate;
 use rpc::auth::{Caller, Role};
@@ -32,13 +33,11 @@ impl CheckInService for Registry {
     ) -> Result<Response<v1::CheckIn>, Status> {
         let caller = Caller::of(&request, Role::Editor)?.clone();
         let written = given(request.into_inner().check_in, None)?;
-        let secret = api_token::new_secret()
-            .map_err(|_| Status::unavailable("this machine gives no random numbers: try again"))?;
+        let secret = new_secret()?;
         retrying(|| create(&self.store, &caller, &written, &secret)).await?;
         tracing::info!(check_in.name = written.name, actor = caller.token_name, "Created a check-in");
         let created = get(&self.store, &caller, &written.name).await?;
-        let path = format!("/v1/checkins/{secret}");
-        Ok(Response::new(v1::CheckIn { token: secret, path, ..created }))
+        Ok(Response::new(with_token(created, secret)))
     }
 
     async fn get_check_in(
@@ -107,6 +106,30 @@ impl CheckInService for Registry {
         retrying(|| change(&self.store, &caller, &name, &Deed::Resume)).await?;
         Ok(Response::new(get(&self.store, &caller, &name).await?))
     }
+
+    async fn rotate_check_in_token(
+        &self,
+        request: Request<v1::RotateCheckInTokenRequest>,
+    ) -> Result<Response<v1::CheckIn>, Status> {
+        let caller = Caller::of(&request, Role::Editor)?.clone();
+        let name = request.into_inner().check_in;
+        let secret = new_secret()?;
+        retrying(|| rotate(&self.store, &caller, &name, &secret)).await?;
+        tracing::info!(check_in.name = name, actor = caller.token_name, "Gave a check-in another token");
+        let found = get(&self.store, &caller, &name).await?;
+        Ok(Response::new(with_token(found, secret)))
+    }
+}
+
+fn new_secret() -> Result<String, Status> {
+    api_token::new_secret()
+        .map_err(|_| Status::unavailable("this machine gives no random numbers: try again"))
+}
+
+/// A check-in as it is shown to whoever made its token.
+fn with_token(found: v1::CheckIn, secret: String) -> v1::CheckIn {
+    let path = format!("/v1/checkins/{secret}");
+    v1::CheckIn { token: secret, path, ..found }
 }
 
 /// What somebody does with a check-in.
@@ -223,6 +246,21 @@ async fn change(store: &Store, caller: &Caller, name: &str, deed: &Deed<'_>) -> 
     let judge_at = judge_at.filter(|_| !pause && !deleted);
     check_in::change(&tx, stored.id, at, Change { definition, paused: pause, deleted, judge_at }).await?;
     let event = audit::check_in(action, name);
+    store::audit::record(&tx, caller.tenant_id, &caller.token_name, &[event]).await?;
+    tx.commit().await?;
+    Ok(())
+}
+
+async fn rotate(store: &Store, caller: &Caller, name: &str, secret: &str) -> Result<(), Failure> {
+    if validate::name("", name).is_some() {
+        return Err(not_found(name));
+    }
+    let mut client = store.client("rotate a token").await?;
+    let tx = client.begin("rotate a token").await?;
+    let stored = check_in::lock(&tx, caller.tenant_id, name).await?.ok_or_else(|| not_found(name))?;
+    let at = job_change::now(&tx).await?;
+    check_in::rotate(&tx, stored.id, at, secret).await?;
+    let event = audit::check_in("check_in.rotate", name);
     store::audit::record(&tx, caller.tenant_id, &caller.token_name, &[event]).await?;
     tx.commit().await?;
     Ok(())

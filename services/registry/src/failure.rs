@@ -52,13 +52,15 @@ pub enum Failure {
         /// What is stored.
         stored: Generation,
     },
-    /// The channel is named by a job.
-    #[error("channel {channel:?} is named by job {job:?}")]
+    /// The channel is named by jobs or check-ins.
+    #[error("channel {channel:?} is named by jobs or check-ins")]
     InUse {
         /// The channel.
         channel: String,
-        /// One of the jobs that name it.
-        job: String,
+        /// The first of these, jobs before check-ins: which of the two, and its name.
+        users: Vec<(String, String)>,
+        /// There are more of them.
+        more: bool,
     },
     /// The calendar was changed since the caller read it.
     #[error("calendar {name:?} has version {stored}, not {expected}")]
@@ -152,9 +154,14 @@ impl From<Failure> for Status {
             Failure::ChangedSince { name, expected, stored } => {
                 status::changed_since(&name, expected.0, stored.0)
             }
-            Failure::InUse { channel, job } => Self::failed_precondition(format!(
-                "job {job:?} names channel {channel:?}: remove it from the job's alert.channels first"
-            )),
+            Failure::InUse { channel, users, more } => {
+                let users: Vec<_> = users.iter().map(|(kind, name)| format!("{kind} {name:?}")).collect();
+                let more = if more { " and more" } else { "" };
+                Self::failed_precondition(format!(
+                    "channel {channel:?} is named by {}{more}: remove it from their channels first",
+                    users.join(", ")
+                ))
+            }
             Failure::CheckInChangedSince { name, expected, stored } => Self::aborted(format!(
                 "check-in {name:?} has generation {stored}, not {expected}: read it again and repeat the change"
             )),

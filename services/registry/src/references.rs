@@ -97,21 +97,18 @@ impl Known {
         &self.dates
     }
 
+    /// An error for each of these names, a list at `place`, that is no channel's.
+    pub fn unknown_channels(&self, place: &str, names: &[String]) -> Vec<FieldError> {
+        missing(place, "channel", names, &|name| self.channels.contains(name))
+    }
+
     /// An error for each name that is none; `prefix` is the job's place, `jobs[2].` in a set.
     pub fn unknown(&self, prefix: &str, named: &Named) -> Vec<FieldError> {
-        let missing = |place: &str, kind: &str, names: &[String], known: &dyn Fn(&str) -> bool| {
-            let missing = names.iter().enumerate().filter(|(_, name)| is_name(name) && !known(name));
-            let error = |(index, name): (usize, &String)| {
-                let message = format!("there is no {kind} {name:?}: create it first, or in the same apply");
-                FieldError::new(format!("{prefix}{place}[{index}]"), message)
-            };
-            missing.map(error).collect::<Vec<_>>()
-        };
         let calendar = |name: &str| self.versions.contains_key(name);
-        let channel = |name: &str| self.channels.contains(name);
-        let mut errors = missing("calendars.exclude", "calendar", &named.exclude, &calendar);
-        errors.extend(missing("calendars.only", "calendar", &named.only, &calendar));
-        errors.extend(missing("alert.channels", "channel", &named.channels, &channel));
+        let mut errors =
+            missing(&format!("{prefix}calendars.exclude"), "calendar", &named.exclude, &calendar);
+        errors.extend(missing(&format!("{prefix}calendars.only"), "calendar", &named.only, &calendar));
+        errors.extend(self.unknown_channels(&format!("{prefix}alert.channels"), &named.channels));
         errors
     }
 
@@ -147,6 +144,16 @@ impl Known {
         }
         renewed
     }
+}
+
+/// An error for each of `names`, a list at `place`, that can be a name and is not `known`.
+fn missing(place: &str, kind: &str, names: &[String], known: &dyn Fn(&str) -> bool) -> Vec<FieldError> {
+    let missing = names.iter().enumerate().filter(|(_, name)| is_name(name) && !known(name));
+    let error = |(index, name): (usize, &String)| {
+        let message = format!("there is no {kind} {name:?}: create it first, or in the same apply");
+        FieldError::new(format!("{place}[{index}]"), message)
+    };
+    missing.map(error).collect()
 }
 
 /// The dates of the calendars that `definitions` name.

@@ -236,3 +236,53 @@ async fn a_dry_run_says_which_fields_change_and_what_that_means_to_the_coming_ru
     let (_, unchanged) = registry.admin("GET", "/v1/jobs/a", None).await;
     assert_eq!(unchanged["schedule"], "0 9 * * *");
 }
+
+#[tokio::test]
+async fn check_ins_of_a_set_are_stored_with_tokens_that_nobody_knows_until_they_are_rotated() {
+    let registry = Registry::start().await;
+    let check_in =
+        json!({ "name": "backup", "period": "3600s", "channels": ["oncall"], "severity": "WARNING" });
+    let mut set = json!({ "channels": [channel("oncall")], "checkIns": [check_in], "jobs": [job("a")] });
+    let mut dry = set.clone();
+    dry["dryRun"] = json!(true);
+    let (_, answer) = registry.admin("POST", "/v1/apply", Some(&dry)).await;
+    assert_eq!(changes(&answer), ["Channel oncall CREATED", "CheckIn backup CREATED", "Job a CREATED"]);
+    assert_eq!(registry.sql("SELECT count(*) FROM check_in").await, "0");
+    for expected in ["CREATED", "UNCHANGED"] {
+        let (status, answer) = registry.admin("POST", "/v1/apply", Some(&set)).await;
+        assert_eq!((status, changes(&answer)[1].clone()), (200, format!("CheckIn backup {expected}")));
+        assert!(!answer.to_string().contains("esc_"), "no secret is shown: {answer}");
+    }
+
+    let rotate = async || {
+        let (status, shown) = registry.admin("POST", "/v1/check-ins/backup:rotate", Some(&json!({}))).await;
+        assert_eq!(status, 200, "{shown}");
+        shown["path"].as_str().expect("where to report").to_owned()
+    };
+    let report = async |path: &str| registry.call("", "POST", path, None).await.expect("an answer").0;
+    let (first, second) = (rotate().await, rotate().await);
+    assert_eq!((report(&first).await, report(&second).await), (404, 200), "only the newest is taken");
+    let (_, found) = registry.admin("GET", "/v1/check-ins/backup", None).await;
+    assert_eq!((&found["reports"][0]["kind"], &found["generation"]), (&json!("SUCCESS"), &json!("1")));
+    assert_eq!(registry.admin("POST", "/v1/check-ins/nobody:rotate", Some(&json!({}))).await.0, 404);
+
+    // A change keeps token and pause.
+    registry.admin("POST", "/v1/check-ins/backup:pause", Some(&json!({}))).await;
+    set["checkIns"][0]["period"] = json!("60s");
+    let (_, answer) = registry.admin("POST", "/v1/apply", Some(&set)).await;
+    assert_eq!(changes(&answer)[1], "CheckIn backup CHANGED");
+    let (_, found) = registry.admin("GET", "/v1/check-ins/backup", None).await;
+    assert_eq!((&found["paused"], &found["period"]), (&json!(true), &json!("60s")));
+    assert_eq!(report(&second).await, 200);
+
+    set["checkIns"] = json!([
+        { "name": "backup", "period": "60s", "channels": ["nobody"] },
+        { "name": "backup", "period": "1s", "schedule": "@daily" },
+    ]);
+    let (status, problem) = registry.admin("POST", "/v1/apply", Some(&set)).await;
+    let mut found = wrong_fields(&problem);
+    found.sort_unstable();
+    let expected =
+        ["checkIns[0].channels[0]", "checkIns[1].name", "checkIns[1].period", "checkIns[1].period"];
+    assert_eq!((status, found), (400, expected.map(str::to_owned).to_vec()), "{problem}");
+}

@@ -4,7 +4,7 @@
 mod support;
 
 use serde_json::{Value, json};
-use support::{Registry, wrong_fields};
+use support::{Registry, job, with, wrong_fields};
 
 const KEY: &str = "a1b2c3d4e5f6a1b2c3d4e5f6a1b2c3d4";
 
@@ -99,8 +99,12 @@ async fn what_was_told_is_listed_the_newest_first() {
                                                     last_status, last_error, event, body) \
                         SELECT gen_random_uuid(), a.id, c.id, esc_now(), esc_now(), \
                                CASE WHEN event = 'OPENED' THEN esc_now() END, 3, 503, 'answered 503', event, '' \
-                        FROM a, alert_channel c, unnest(ARRAY['OPENED', 'RESOLVED']) event RETURNING 1) \
-             SELECT count(*) FROM d",
+                        FROM a, alert_channel c, unnest(ARRAY['OPENED', 'RESOLVED']) event \
+                        RETURNING id, alert_id, channel_id, event), \
+                  t AS (INSERT INTO delivery_try (alert_id, channel_id, delivery_id, at, try, status, error) \
+                        SELECT alert_id, channel_id, id, esc_now(), n, nullif(500 + n, 501), \
+                               'answered ' || 500 + n FROM d, generate_series(1, 30) n WHERE event = 'OPENED' RETURNING 1) \
+             SELECT count(*) FROM t",
         )
         .await;
     let (status, page) = registry.admin("GET", "/v1/channels/oncall/deliveries?pageSize=1", None).await;
@@ -117,6 +121,11 @@ async fn what_was_told_is_listed_the_newest_first() {
         (&told["status"], &told["tries"], &told["error"]),
         (&json!(503), &json!(3), &json!("answered 503"))
     );
+    let tries = told["newestTries"].as_array().expect("its tries");
+    assert_eq!(tries.len(), 20, "the newest of 30");
+    assert_eq!((&tries[0]["number"], &tries[0]["status"]), (&json!(30), &json!(530)), "{told}");
+    assert_eq!(tries[19]["error"], "answered 511");
+    assert!(tries[0]["time"].is_string(), "{told}");
     assert_eq!(registry.admin("GET", "/v1/channels/nobody/deliveries", None).await.0, 404);
     assert_eq!(registry.admin("GET", "/v1/channels/oncall/deliveries?pageToken=eA", None).await.0, 400);
     assert_eq!(registry.admin("POST", "/v1/channels/nobody:test", Some(&json!({}))).await.0, 404);
@@ -130,4 +139,35 @@ async fn a_test_that_no_watchdog_sends_is_said_to_be_so() {
     let (status, problem) = registry.admin("POST", "/v1/channels/oncall:test", Some(&json!({}))).await;
     assert_eq!(status, 503, "{problem}");
     assert!(problem["detail"].as_str().unwrap_or_default().contains("watchdog"), "{problem}");
+}
+
+#[tokio::test]
+async fn a_channel_that_is_named_is_not_deleted_and_those_who_name_it_are() {
+    let registry = Registry::start().await;
+    let channel = json!({ "name": "oncall", "webhook": { "url": "http://127.0.0.1:1/" } });
+    registry.admin("POST", "/v1/channels", Some(&channel)).await;
+    let job = with(job("invoices"), json!({ "alert": { "channels": ["oncall"] } }));
+    let mut users = vec![("/v1/jobs".to_owned(), job)];
+    for number in 0..6 {
+        let name = format!("backup-{number}");
+        let check_in = json!({ "name": name, "period": "3600s", "channels": ["oncall"] });
+        users.push(("/v1/check-ins".to_owned(), check_in));
+    }
+    for (path, user) in &users {
+        let (status, answer) = registry.admin("POST", path, Some(user)).await;
+        assert_eq!(status, 200, "{answer}");
+    }
+    let (status, problem) = registry.admin("DELETE", "/v1/channels/oncall", None).await;
+    let named = r#"channel "oncall" is named by job "invoices", check-in "backup-0", check-in "backup-1", check-in "backup-2", check-in "backup-3" and more: remove it from their channels first"#;
+    assert_eq!((status, problem["detail"].as_str()), (409, Some(named)), "{problem}");
+
+    registry.admin("DELETE", "/v1/jobs/invoices", None).await;
+    for number in 0..5 {
+        registry.admin("DELETE", &format!("/v1/check-ins/backup-{number}"), None).await;
+    }
+    let (status, problem) = registry.admin("DELETE", "/v1/channels/oncall", None).await;
+    let named = r#"channel "oncall" is named by check-in "backup-5": remove it from their channels first"#;
+    assert_eq!((status, problem["detail"].as_str()), (409, Some(named)), "{problem}");
+    registry.admin("DELETE", "/v1/check-ins/backup-5", None).await;
+    assert_eq!(registry.admin("DELETE", "/v1/channels/oncall", None).await.0, 200);
 }

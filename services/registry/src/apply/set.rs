@@ -2,6 +2,7 @@
 
 use crate::calendars::{self, Written as WrittenCalendar};
 use crate::channels::{self, Written as WrittenChannel};
+use crate::check_ins::{self, Written as WrittenCheckIn};
 use crate::definition::{self, Given};
 use crate::job_list;
 use crate::references::Known;
@@ -16,12 +17,17 @@ const JOBS_MAX: usize = 10_000;
 const CHANNELS_MAX: usize = 1_000;
 /// Calendars of a set.
 const CALENDARS_MAX: usize = 1_000;
+/// Check-ins of a set.
+const CHECK_INS_MAX: usize = 1_000;
 
-/// A set as a person wrote it. When `errors` are not empty, only what is right is in `channels` and `calendars`.
+/// A set as a person wrote it. When `errors` are not empty, only what is right is in `channels`, `calendars` and
+/// `check_ins`.
 #[derive(Default)]
 pub struct Set {
     pub channels: Vec<WrittenChannel>,
     pub calendars: Vec<WrittenCalendar>,
+    /// Each with its place in the request.
+    pub check_ins: Vec<(usize, WrittenCheckIn)>,
     pub jobs: Vec<Given>,
     /// Jobs that have all of these labels and are not in the set are deleted; none are when it is empty.
     pub prune: BTreeMap<String, String>,
@@ -41,6 +47,7 @@ impl Set {
             ("jobs", request.jobs.len(), JOBS_MAX),
             ("channels", request.channels.len(), CHANNELS_MAX),
             ("calendars", request.calendars.len(), CALENDARS_MAX),
+            ("checkIns", request.check_ins.len(), CHECK_INS_MAX),
         ];
         let too_large = sizes.into_iter().filter(|(_, found, most)| found > most);
         let too_large: Vec<_> = too_large
@@ -69,6 +76,14 @@ impl Set {
             match calendars::read(calendar) {
                 Ok(written) => set.calendars.push(written),
                 Err(errors) => set.wrong("calendars", index, &errors),
+            }
+        }
+        names.clear();
+        for (index, one) in request.check_ins.iter().enumerate() {
+            set.repeated(&mut names, "checkIns", index, &one.name);
+            match check_ins::read(one) {
+                Ok(written) => set.check_ins.push((index, written)),
+                Err(errors) => set.wrong("checkIns", index, &errors),
             }
         }
         names.clear();
@@ -106,6 +121,11 @@ impl Set {
         self.calendars.iter().map(|calendar| calendar.name.as_str()).collect()
     }
 
+    /// The names of its check-ins.
+    pub fn check_in_names(&self) -> Vec<&str> {
+        self.check_ins.iter().map(|(_, one)| one.name.as_str()).collect()
+    }
+
     /// Every wrong field, once it is known what there is beside the set.
     pub fn errors_with(&self, known: &Known) -> Vec<FieldError> {
         let mut known = known.clone();
@@ -116,6 +136,10 @@ impl Set {
             known.add_calendar(&calendar.name, 0, &[]);
         }
         let mut errors = self.errors.clone();
+        for (index, one) in &self.check_ins {
+            let place = format!("checkIns[{index}].channels");
+            errors.extend(known.unknown_channels(&place, &one.definition.channels));
+        }
         for (index, job) in self.jobs.iter().enumerate() {
             errors.extend(known.unknown(&format!("jobs[{index}]."), &job.named));
         }
@@ -156,11 +180,18 @@ mod tests {
             alert: Some(v1::JobAlert { channels: vec!["oncall".to_owned()], ..v1::JobAlert::default() }),
             ..v1::Job::default()
         };
+        let check_in = |name: &str, schedule: &str| v1::CheckIn {
+            name: name.to_owned(),
+            schedule: schedule.to_owned(),
+            channels: vec!["oncall".to_owned()],
+            ..v1::CheckIn::default()
+        };
         let jobs = vec![job("a", "* * * * *"), job("a", "* * * * *"), job("b", "61 * * * *")];
         let set = Set::read(v1::ApplyRequest {
             jobs,
             channels: vec![v1::Channel::default()],
             calendars: vec![v1::Calendar { dates: vec!["2026-13-01".to_owned()], ..v1::Calendar::default() }],
+            check_ins: vec![check_in("c", "@daily"), check_in("c", "")],
             ..v1::ApplyRequest::default()
         })
         .ok();
@@ -173,8 +204,11 @@ mod tests {
             "channels[0].webhook",
             "calendars[0].name",
             "calendars[0].dates[0]",
+            "checkIns[1].name",
+            "checkIns[1].schedule",
             "jobs[1].name",
             "jobs[2].schedule",
+            "checkIns[0].channels[0]",
             "jobs[0].alert.channels[0]",
             "jobs[1].alert.channels[0]",
             "jobs[2].alert.channels[0]",

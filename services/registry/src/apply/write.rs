@@ -1,4 +1,4 @@
-//! Writing a set whose every row is locked: channels, then calendars, then what is pruned, then jobs.
+//! Writing a set whose every row is locked: channels, then calendars, then check-ins, then what is pruned, then jobs.
 
 use crate::audit;
 use crate::calendars::{self, Written as WrittenCalendar};
@@ -236,7 +236,14 @@ impl Writing<'_> {
         });
     }
 
-    fn result(&mut self, kind: &str, name: &str, change: Changed) {
+    /// Says what of one of the set was changed.
+    fn changed(&mut self, kind: &str, name: &str, changes: impl IntoIterator<Item = v1::FieldChange>) {
+        let changes = changes.into_iter().collect();
+        self.results.push(v1::Applied { changes, ..applied(kind, name, Changed::Changed) });
+    }
+
+    /// Says what became of one of the set.
+    pub fn result(&mut self, kind: &str, name: &str, change: Changed) {
         self.results.push(applied(kind, name, change));
     }
 }
@@ -276,6 +283,6 @@ fn renewed_change<'a>(
 }
 
 /// A name that was free a moment ago is taken: look again.
-fn overtaken(error: StoreError, constraint: &str) -> Failure {
+pub fn overtaken(error: StoreError, constraint: &str) -> Failure {
     if error.violates(constraint) { Failure::Overtaken } else { error.into() }
 }

@@ -7,7 +7,7 @@ use rpc::v1;
 use rpc::v1::delivery::State;
 use std::time::Duration;
 use store::alert_channel::Channel;
-use store::alert_delivery::{self, Told};
+use store::alert_delivery::{self, Told, Try};
 use store::{Store, channel_test};
 use tokio::time::{Instant, sleep};
 
@@ -83,5 +83,15 @@ fn message(told: Told) -> v1::Delivery {
         create_time: Some(time::timestamp(told.created_at)),
         end_time: told.delivered_at.or(told.given_up_at).map(time::timestamp),
         next_try_time: next_try.map(time::timestamp),
+        newest_tries: told.newest.into_iter().map(tried).collect(),
+    }
+}
+
+fn tried(tried: Try) -> v1::DeliveryTry {
+    v1::DeliveryTry {
+        number: tried.number,
+        time: Some(time::timestamp(tried.at)),
+        status: tried.status.unwrap_or_default(),
+        error: tried.error.unwrap_or_default(),
     }
 }

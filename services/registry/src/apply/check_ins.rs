@@ -1,0 +1,65 @@
+//! Writing a set's check-ins. One that is new gets a token that nobody is told: what applies files shows no secrets, and whoever
+//! needs the token has another one made.
+
+use super::write::{Writing, overtaken};
+use crate::audit;
+use crate::check_ins::{Written, judge_at};
+use crate::failure::Failure;
+use rpc::v1::applied::Change as Changed;
+use std::collections::BTreeMap;
+use store::check_in::{self, Change, CheckIn, NAME_TAKEN, New};
+use uuid::Uuid;
+
+impl Writing<'_> {
+    /// Writes the check-ins, of which those in `stored` exist and are locked; one that is paused stays so.
+    ///
+    /// # Errors
+    /// [`Failure::CheckInChangedSince`] for one whose generation is given and is another one by now.
+    pub async fn check_ins(
+        &mut self,
+        written: &[(usize, Written)],
+        stored: &BTreeMap<String, CheckIn>,
+    ) -> Result<(), Failure> {
+        for (_, one) in written {
+            let change = match stored.get(&one.name) {
+                None => self.create(one).await?,
+                Some(before) => self.change(before, one).await?,
+            };
+            self.result("CheckIn", &one.name, change);
+        }
+        Ok(())
+    }
+
+    async fn create(&mut self, written: &Written) -> Result<Changed, Failure> {
+        let (id, definition) = (Uuid::new_v4(), &written.definition);
+        let secret = format!("{}{}", Uuid::new_v4(), Uuid::new_v4());
+        let judge_at = judge_at(definition, id, self.at, self.at);
+        let new = New { id, name: &written.name, definition, secret: &secret, judge_at };
+        let stored = check_in::insert(self.tx, self.caller.tenant_id, self.at, &new).await;
+        stored.map_err(|error| overtaken(error, NAME_TAKEN))?;
+        self.events.push(audit::check_in("check_in.create", &written.name));
+        Ok(Changed::Created)
+    }
+
+    async fn change(&mut self, before: &CheckIn, written: &Written) -> Result<Changed, Failure> {
+        if let Some(expected) = written.generation.filter(|expected| *expected != before.generation) {
+            let (name, stored) = (before.name.clone(), before.generation);
+            return Err(Failure::CheckInChangedSince { name, expected, stored });
+        }
+        let definition = &written.definition;
+        if *definition == before.definition {
+            return Ok(Changed::Unchanged);
+        }
+        let paused = before.paused_at.is_some();
+        let judge_at = judge_at(definition, before.id, before.created_at, self.at).filter(|_| !paused);
+        check_in::change(
+            self.tx,
+            before.id,
+            self.at,
+            Change { definition, paused, deleted: false, judge_at },
+        )
+        .await?;
+        self.events.push(audit::check_in("check_in.update", &written.name));
+        Ok(Changed::Changed)
+    }
+}
