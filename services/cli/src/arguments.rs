@@ -9,6 +9,7 @@ mod define;
 mod files;
 mod import;
 mod operate;
+mod output;
 mod trust;
 
 pub use access::{Limit, TenantAction, TenantLimits, TokenAction, TokenRole};
@@ -21,6 +22,7 @@ pub use define::{Apply, Create, Describe, Diff, Get, Order, Runs, Set};
 pub use files::Export;
 pub use import::{Import, ImportCommon, ImportSource};
 pub use operate::{Backfill, Cancel, Pause, Rerun, Resume, RunName, Trigger};
+pub use output::{Format, Output};
 use std::path::PathBuf;
 pub use trust::{Trust, Trusted};
 
@@ -36,28 +38,6 @@ pub struct Arguments {
     pub output: Format,
     #[command(subcommand)]
     pub command: Command,
-}
-
-/// How results are printed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Format {
-    /// For people.
-    Table,
-    /// The API's own JSON.
-    Json,
-    /// The same as YAML.
-    Yaml,
-    /// Names only, one a line.
-    Name,
-}
-
-/// For whom results are printed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Output {
-    /// For people.
-    Table,
-    /// For programs: the API's own answer, in the format that was asked for.
-    Json,
 }
 
 #[derive(Debug, Subcommand)]

@@ -2,6 +2,8 @@
 
 use crate::arguments::Trusted;
 use crate::failure::Failure;
+use crate::hint::{self, Origin, Source};
+use crate::suggest;
 use anyhow::Context;
 use reqwest::{Method, StatusCode};
 use serde_json::Value;
@@ -18,13 +20,14 @@ pub struct Client {
     server: String,
     token: Option<String>,
     trusted: Trusted,
+    origin: Origin,
 }
 
 impl Client {
-    /// A client of the registry at `server`.
-    pub fn new(server: &str, token: Option<String>) -> anyhow::Result<Self> {
+    /// A client of the registry at `server`; `origin` says where that and the token stood.
+    pub fn new(server: &str, token: Option<String>, origin: Origin) -> anyhow::Result<Self> {
         let (server, trusted) = (server.trim_end_matches('/').to_owned(), Trusted::default());
-        Ok(Self { http: prepared(trusted.client().timeout(TIMEOUT))?, server, token, trusted })
+        Ok(Self { http: prepared(trusted.client().timeout(TIMEOUT))?, server, token, trusted, origin })
     }
 
     /// The same, with certificates checked against `trusted` and shown from it.
@@ -32,8 +35,9 @@ impl Client {
         Ok(Self { http: prepared(trusted.client().timeout(TIMEOUT))?, trusted, ..self })
     }
 
-    /// A client of the stack that `escapement dev` runs in `data`, as its administrator unless `token` is given.
-    pub fn of_local_stack(data: &Path, token: Option<String>) -> anyhow::Result<Self> {
+    /// A client of the stack that `escapement dev` runs in `data`, as its administrator unless a token is given, with
+    /// where it stood.
+    pub fn of_local_stack(data: &Path, token: Option<(String, Source)>) -> anyhow::Result<Self> {
         let endpoints = Endpoints::read(data).with_context(|| {
             format!(
                 "no server: set ESCAPEMENT_SERVER, choose one with `escapement context`, or start a local stack (none runs in {})",
@@ -41,7 +45,10 @@ impl Client {
             )
         })?;
         match token {
-            Some(token) => Self::new(&endpoints.registry.rest, Some(token)),
+            Some((token, source)) => {
+                let origin = Origin { server: Source::LocalStack, token: Some(source) };
+                Self::new(&endpoints.registry.rest, Some(token), origin)
+            }
             None => Self::of_administrator(&endpoints),
         }
     }
@@ -50,7 +57,8 @@ impl Client {
     pub fn of_administrator(endpoints: &Endpoints) -> anyhow::Result<Self> {
         let token = std::fs::read_to_string(&endpoints.admin_token_file)
             .with_context(|| format!("reading {}", endpoints.admin_token_file.display()))?;
-        Self::new(&endpoints.registry.rest, Some(token.trim().to_owned()))
+        let origin = Origin { server: Source::LocalStack, token: Some(Source::LocalStack) };
+        Self::new(&endpoints.registry.rest, Some(token.trim().to_owned()), origin)
     }
 
     /// The registry's address, without a slash at its end.
@@ -90,16 +98,12 @@ impl Client {
         if let Some(token) = &self.token {
             request = request.bearer_auth(token);
         }
-        let response = request
-            .send()
-            .await
-            .map_err(|source| Failure::Unreachable { server: self.server.clone(), source })?;
-        let status = response.status();
-        if status.is_success() {
+        let response = request.send().await.map_err(|source| self.unreachable(source))?;
+        if response.status().is_success() {
             return Ok(response);
         }
-        let text = response.text().await.context("reading the registry's answer")?;
-        Err(refused(status, text).into())
+        let answer = Answer::read(response).await?;
+        Err(self.refused(&answer, path, None).await.into())
     }
 
     /// Every page of a list, as one array under `field`.
@@ -127,6 +131,28 @@ impl Client {
         body: Option<&Value>,
         key: Option<&str>,
     ) -> anyhow::Result<Value> {
+        let answer = self.answer(method, path, body, key).await?;
+        if !answer.status.is_success() {
+            return Err(self.refused(&answer, path, body).await.into());
+        }
+        if answer.text.is_empty() {
+            return Ok(Value::Null);
+        }
+        serde_json::from_str(&answer.text).with_context(|| {
+            format!(
+                "{} answered something else than a registry: see that this is its REST address",
+                self.server
+            )
+        })
+    }
+
+    async fn answer(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+        key: Option<&str>,
+    ) -> anyhow::Result<Answer> {
         let mut request = self.http.request(method, format!("{}{path}", self.server));
         if let Some(token) = &self.token {
             request = request.bearer_auth(token);
@@ -137,33 +163,61 @@ impl Client {
         if let Some(body) = body {
             request = request.json(body);
         }
-        let response = request
-            .send()
-            .await
-            .map_err(|source| Failure::Unreachable { server: self.server.clone(), source })?;
-        let status = response.status();
-        let text = response.text().await.context("reading the registry's answer")?;
-        if status.is_success() {
-            return if text.is_empty() {
-                Ok(Value::Null)
-            } else {
-                serde_json::from_str(&text).context("reading the registry's answer")
+        Answer::read(request.send().await.map_err(|source| self.unreachable(source))?).await
+    }
+
+    /// The names under which things are found at `path`, a list of the API; none when it does not answer.
+    pub async fn names(&self, path: &str, field: &str) -> Vec<String> {
+        let Ok(answer) = self.answer(Method::GET, path, None, None).await else { return Vec::new() };
+        let page: Value = serde_json::from_str(&answer.text).unwrap_or_default();
+        let items = page[field].as_array().map_or(&[][..], Vec::as_slice);
+        items.iter().filter_map(|item| item["name"].as_str().map(str::to_owned)).collect()
+    }
+
+    fn unreachable(&self, source: reqwest::Error) -> Failure {
+        // The address is in the message already, and what was asked there helps nobody.
+        let source = source.without_url();
+        Failure::Unreachable { server: self.server.clone(), origin: self.origin.clone(), source }
+    }
+
+    async fn refused(&self, answer: &Answer, path: &str, body: Option<&Value>) -> Failure {
+        let status = answer.status;
+        let Ok(problem) = serde_json::from_str::<Value>(&answer.text) else {
+            let text = format!("{} answered {status}, and not as a registry does", self.server);
+            return Failure::Refused {
+                status: status.as_u16(),
+                text,
+                next: hint::no_registry(status, &self.origin),
             };
+        };
+        let mut next = hint::of_problem(&problem, answer.retry_after, path, &self.origin);
+        if status == StatusCode::NOT_FOUND {
+            next.extend(suggest::instead(self, path, body).await);
         }
-        Err(refused(status, text).into())
+        Failure::Refused { status: status.as_u16(), text: sentence(&problem), next }
+    }
+}
+
+/// What came back.
+struct Answer {
+    status: StatusCode,
+    /// Seconds after which it is worth another try.
+    retry_after: Option<u64>,
+    text: String,
+}
+
+impl Answer {
+    async fn read(response: reqwest::Response) -> anyhow::Result<Self> {
+        let status = response.status();
+        let after = response.headers().get(reqwest::header::RETRY_AFTER);
+        let retry_after = after.and_then(|after| after.to_str().ok()?.parse().ok());
+        let text = response.text().await.context("reading the registry's answer")?;
+        Ok(Self { status, retry_after, text })
     }
 }
 
 fn prepared(builder: reqwest::ClientBuilder) -> anyhow::Result<reqwest::Client> {
     builder.build().context("preparing the HTTP client")
-}
-
-fn refused(status: StatusCode, text: String) -> Failure {
-    let text = match serde_json::from_str(&text) {
-        Ok(problem) => sentence(&problem),
-        Err(_) => format!("the registry answered {status}: {text}"),
-    };
-    Failure::Refused { status: status.as_u16(), text }
 }
 
 /// A problem document as text: what is wrong, then a line for each wrong field.
@@ -175,14 +229,6 @@ fn sentence(problem: &Value) -> String {
         if !text.contains(message) {
             text.push_str(&format!("\n  {field}: {message}")); // a single one is the summary already
         }
-    }
-    if problem["status"] == 401 {
-        text.push_str(
-            "\n  set ESCAPEMENT_TOKEN, or the token of the context, to one of this server; it may be wrong, expired or revoked",
-        );
-    }
-    if problem["status"] == 403 {
-        text.push_str("\n  ask whoever has such a token, or set ESCAPEMENT_TOKEN to one");
     }
     text
 }

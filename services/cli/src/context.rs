@@ -1,9 +1,11 @@
-//! Contexts: named registries and how their tokens are got, in a file of the user's own.
+//! Contexts: named registries, how their tokens are got and where certificates are, in a file of the user's own.
 //!
 //! Invariants: the file is readable by its owner only, from its first byte on, and is replaced whole; the token of a context
 //! goes to that context's server and to no other. Deliberately not here: which context counts, see
 //! [`crate::arguments::Connection`].
 
+use crate::arguments::Trust;
+use crate::suggest;
 use anyhow::{Context as _, bail};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -34,6 +36,9 @@ pub struct Context {
     pub server: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<Token>,
+    /// Where the files are by which the registry and we know each other.
+    #[serde(default, skip_serializing_if = "Trust::is_empty")]
+    pub certificates: Trust,
 }
 
 /// How a token is got.
@@ -145,7 +150,13 @@ impl Contexts {
         self.contexts.get(name).with_context(|| {
             let names: Vec<_> = self.contexts.keys().map(String::as_str).collect();
             let known = if names.is_empty() { "there is none yet".to_owned() } else { names.join(", ") };
-            format!("no context {name:?}: {known}; `escapement context set {name} --server URL` makes it")
+            let meant = match suggest::near(name, self.contexts.keys().cloned()).as_slice() {
+                [] => String::new(),
+                near => format!("did you mean {}? ", near.join(" or ")),
+            };
+            format!(
+                "no context {name:?}: {known}\n  {meant}`escapement context set {name} --server URL` makes it"
+            )
         })
     }
 }
@@ -186,11 +197,12 @@ mod tests {
         let folder = TempFolder::create("contexts").expect("a folder");
         let path = folder.path().join("deep/contexts.yaml");
         assert_eq!(Contexts::read(&path).expect("nothing yet"), Contexts::default());
-        let context = |token| Context { server: "https://a.example".to_owned(), token };
+        let context = |token| Context { server: "https://a.example".to_owned(), token, ..Context::default() };
+        let certificates = Trust { ca_file: Some("/ca.pem".into()), ..Trust::default() };
         let contexts = Contexts {
             current: Some("b".to_owned()),
             contexts: BTreeMap::from([
-                ("a".to_owned(), context(None)),
+                ("a".to_owned(), Context { certificates, ..context(None) }),
                 ("b".to_owned(), context(Some(Token::Value("esc_1".to_owned())))),
                 ("c".to_owned(), context(Some(Token::File("/t".into())))),
                 ("d".to_owned(), context(Some(Token::Command("pass show d".to_owned())))),

@@ -2,6 +2,8 @@
 //!
 //! Deliberately not here: usage, which the reader of the arguments refuses with 2 itself.
 
+use crate::hint::{self, Origin};
+use store::{Retry, StoreError};
 use thiserror::Error;
 
 /// Failed, or refused for what none of the others says.
@@ -12,14 +14,14 @@ pub const NOT_FOUND: u8 = 3;
 pub const CONFLICT: u8 = 4;
 /// No valid token, or one that may not do this.
 pub const UNAUTHORISED: u8 = 5;
-/// The registry can't be reached, or can't answer now: the same command may succeed later.
+/// The registry, or the database, can't be reached, or can't answer now: the same command may succeed later.
 pub const UNREACHABLE: u8 = 6;
 /// Over a limit of the tenant or the token.
 pub const LIMIT: u8 = 7;
 
 /// For `--help`.
 pub const HELP: &str = "Exit status: 0 done, 1 failed or refused (the reason is on standard error), 2 wrong usage, 3 not found, \
-                        4 conflict with what is there, 5 not authorised, 6 the registry can't be reached, 7 over a limit.";
+                        4 conflict with what is there, 5 not authorised, 6 the registry or database can't be reached, 7 over a limit.";
 
 /// What a registry did not do.
 #[derive(Debug, Error)]
@@ -31,12 +33,16 @@ pub enum Failure {
         status: u16,
         /// For people.
         text: String,
+        /// What they may do, a line each.
+        next: Vec<String>,
     },
     /// It did not answer.
-    #[error("the registry at {server} can't be reached: see that it runs and that this is its address")]
+    #[error("the registry at {server} can't be reached")]
     Unreachable {
         /// Its address.
         server: String,
+        /// Where that stood.
+        origin: Origin,
         /// Why.
         source: reqwest::Error,
     },
@@ -47,6 +53,7 @@ pub fn exit_status(error: &anyhow::Error) -> u8 {
     let failure = error.chain().find_map(|cause| cause.downcast_ref::<Failure>());
     match failure {
         Some(Failure::Unreachable { .. }) => UNREACHABLE,
+        None if is_database_away(error) => UNREACHABLE,
         Some(Failure::Refused { status, .. }) => match status {
             404 => NOT_FOUND,
             409 | 412 => CONFLICT,
@@ -59,6 +66,27 @@ pub fn exit_status(error: &anyhow::Error) -> u8 {
     }
 }
 
+/// What may be done about an error, a line each; nothing when its text says so already.
+pub fn next(error: &anyhow::Error) -> Vec<String> {
+    match error.chain().find_map(|cause| cause.downcast_ref::<Failure>()) {
+        Some(Failure::Refused { next, .. }) => next.clone(),
+        Some(Failure::Unreachable { origin, source, .. }) => hint::unreachable(source, origin),
+        None if is_database_away(error) => {
+            vec![
+                "see that PostgreSQL runs, and that --database-url (ESCAPEMENT_DATABASE_URL) is its address"
+                    .to_owned(),
+            ]
+        }
+        None => Vec::new(),
+    }
+}
+
+/// Whether the database is the matter and may answer later.
+fn is_database_away(error: &anyhow::Error) -> bool {
+    let failed = error.chain().find_map(|cause| cause.downcast_ref::<StoreError>());
+    failed.is_some_and(|failed| failed.retry() == Retry::Later)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -66,7 +94,7 @@ mod tests {
 
     #[test]
     fn a_failure_keeps_its_status_whatever_is_said_around_it() {
-        let of = |status| Failure::Refused { status, text: String::new() };
+        let of = |status| Failure::Refused { status, text: String::new(), next: Vec::new() };
         for (status, expected) in [
             (400, FAILED),
             (401, UNAUTHORISED),

@@ -6,18 +6,19 @@ mod command;
 mod context;
 mod document;
 mod failure;
+mod hint;
 mod import;
 mod schema;
+mod suggest;
 mod table;
 
 use arguments::{Arguments, Command};
-use clap::Parser;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     service::runtime::install_crypto();
     command::completion::answer();
-    start(Arguments::parse())
+    start(Arguments::read())
 }
 
 #[tokio::main]
@@ -26,6 +27,9 @@ async fn start(arguments: Arguments) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("escapement: {error:#}");
+            for next in failure::next(&error) {
+                eprintln!("  {next}");
+            }
             ExitCode::from(failure::exit_status(&error))
         }
     }
@@ -47,7 +51,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
         Command::Preview(preview) => command::preview::run(&connection.client()?, &preview, output).await,
         Command::Why(why) => command::why::run(&connection.client()?, &why, output).await,
         Command::Runs(runs) => command::runs::run(&connection.client()?, &runs, output).await,
-        Command::Logs(logs) => command::logs::run(&connection.client()?, &logs).await,
+        Command::Logs(logs) => command::logs::run(&connection.client()?, &logs, output).await,
         Command::Pause(pause) => command::pause::pause(&connection.client()?, &pause, output).await,
         Command::Resume(resume) => command::pause::resume(&connection.client()?, &resume, output).await,
         Command::Trigger(trigger) => command::trigger::run(&connection.client()?, &trigger, output).await,
@@ -64,8 +68,8 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
         Command::Tenants(action) => command::tenants::run(&connection.client()?, &action, output).await,
         Command::Context(action) => command::context::run(&connection, &action, output),
         Command::Completion(completion) => command::completion::run(completion.shell),
-        Command::Migrate(database) => command::migrate::run(&database).await,
-        Command::Bootstrap(bootstrap) => command::bootstrap::run(&bootstrap).await,
+        Command::Migrate(database) => command::migrate::run(&database, output).await,
+        Command::Bootstrap(bootstrap) => command::bootstrap::run(&bootstrap, output).await,
         Command::Fence(fence) => command::fence::run(&fence, output).await,
         Command::Dev(dev) => command::dev::run(dev).await,
     }

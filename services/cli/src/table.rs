@@ -60,12 +60,36 @@ fn render(headings: &[&str], rows: &[Vec<String>]) -> String {
 
 /// Prints the API's own answer, in the format that was chosen.
 pub fn print_json(value: &Value) {
-    say!("{}", in_format(value, FORMAT.get().copied().unwrap_or(Format::Json)));
+    let text = in_format(value, format());
+    // Without a name there is no line: a program would take an empty one for a name.
+    if !text.is_empty() {
+        say!("{text}");
+    }
 }
 
-/// Prints one of many events, on a line of its own.
+/// Prints the API's own answer to what was done with `name`, which need not be in it.
+pub fn print_json_of(name: &str, value: &Value) {
+    match format() {
+        Format::Name => say!("{name}"),
+        _ => print_json(value),
+    }
+}
+
+fn format() -> Format {
+    FORMAT.get().copied().unwrap_or(Format::Json)
+}
+
+/// Prints one of many events: JSON on a line of its own, YAML as a document.
 pub fn print_event(value: &Value) {
-    say!("{}", crate::command::watch::one_line(value, FORMAT.get().copied().unwrap_or(Format::Json)));
+    say!("{}", event(value, format()));
+}
+
+fn event(value: &Value, format: Format) -> String {
+    match format {
+        Format::Name => text(&value["name"]),
+        Format::Yaml => format!("---\n{}", in_format(value, format)),
+        Format::Table | Format::Json => value.to_string(),
+    }
 }
 
 fn in_format(value: &Value, format: Format) -> String {
@@ -77,11 +101,11 @@ fn in_format(value: &Value, format: Format) -> String {
     }
 }
 
-/// The name of a thing, or of each thing in a list of them; the id of what has no name.
+/// The name of a thing, or of each thing in a list of them; the id of what has no name, or its role.
 fn names(value: &Value) -> Vec<String> {
     let own = |value: &Value| {
         let text = |key: &&str| value[*key].as_str().filter(|text| !text.is_empty()).map(str::to_owned);
-        ["name", "id"].iter().find_map(text)
+        ["name", "id", "role"].iter().find_map(text)
     };
     if let Some(name) = own(value) {
         return vec![name];
@@ -112,7 +136,7 @@ pub fn instant(value: &Value) -> Option<DateTime<Utc>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Format, in_format, render};
+    use super::{Format, event, in_format, render};
     use serde_json::json;
 
     #[test]
@@ -122,6 +146,15 @@ mod tests {
         assert_eq!(in_format(&list["tokens"][0], Format::Name), "ci");
         assert_eq!(in_format(&list["tokens"][0], Format::Yaml), "id: '1'\nname: ci");
         assert!(in_format(&list, Format::Json).starts_with("{\n"));
+        assert_eq!(in_format(&json!({ "jobs": [] }), Format::Name), "");
+    }
+
+    #[test]
+    fn events_are_told_apart_in_each_format() {
+        let run = json!({ "name": "a@2026-11-29T09:00:00Z", "state": "FAILED" });
+        assert_eq!(event(&run, Format::Name), "a@2026-11-29T09:00:00Z");
+        assert_eq!(event(&run, Format::Yaml), "---\nname: a@2026-11-29T09:00:00Z\nstate: FAILED");
+        assert!(event(&run, Format::Json).starts_with('{') && !event(&run, Format::Json).contains('\n'));
     }
 
     #[test]

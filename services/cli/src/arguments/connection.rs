@@ -1,11 +1,13 @@
 //! Which registry is asked, and as whom: what was typed counts before the environment, and that before contexts.
 //!
-//! Invariant: a context's token goes to that context's server only, and what the environment holds never to a server that a
-//! typed `--context` names. Decided purely by [`Connection::choose`].
+//! Invariant: a context's token and certificates go to that context's server only, and what the environment holds never to a
+//! server that a typed `--context` names. Decided purely by [`Connection::choose`].
 
 use super::Trust;
 use crate::client::Client;
-use crate::context::{Contexts, Token};
+use crate::context::Contexts;
+use crate::hint::{Origin, Source};
+use anyhow::Context as _;
 use clap::{Args, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
@@ -32,6 +34,7 @@ pub struct Environment {
     server: Option<String>,
     token: Option<String>,
     context: Option<String>,
+    trust: Trust,
 }
 
 impl Environment {
@@ -42,6 +45,7 @@ impl Environment {
             server: variable("ESCAPEMENT_SERVER"),
             token: variable("ESCAPEMENT_TOKEN"),
             context: variable("ESCAPEMENT_CONTEXT"),
+            trust: Trust::of_environment(),
         }
     }
 }
@@ -67,22 +71,49 @@ impl Connection {
             Ok(path) if !meant => Contexts::read(&path)?.current,
             _ => None,
         };
-        let client = match self.choose(environment, current) {
-            Chosen::Server { url, token } => Client::new(&url, token),
+        let trust = self.trust(&environment);
+        match self.choose(environment, current) {
+            Chosen::Server { url, token } => {
+                let named = if self.server.is_some() { "--server" } else { "ESCAPEMENT_SERVER" };
+                let origin = Origin { server: Source::Named(named), token: self.source_of(&token) };
+                Client::new(&url, token, origin)?.trusting(trust.read()?)
+            }
             Chosen::Local { token } => {
-                Client::of_local_stack(&PathBuf::from(stack::dev::DATA_DEFAULT), token)
+                let source = self.source_of(&token);
+                let data = PathBuf::from(stack::dev::DATA_DEFAULT);
+                Client::of_local_stack(&data, token.zip(source))?.trusting(trust.read()?)
             }
-            Chosen::Context { name, token } => {
-                let contexts = Contexts::read(&Contexts::path()?)?;
-                let context = contexts.named(&name)?;
-                let token = match (token, &context.token) {
-                    (Some(token), _) => Some(token),
-                    (None, source) => source.as_ref().map(Token::read).transpose()?,
-                };
-                Client::new(&context.server, token)
+            Chosen::Context { name, token } => self.of_context(name, token, trust),
+        }
+    }
+
+    fn of_context(&self, name: String, token: Option<String>, trust: Trust) -> anyhow::Result<Client> {
+        let contexts = Contexts::read(&Contexts::path()?)?;
+        let context = contexts.named(&name)?;
+        let (token, source) = match (token, &context.token) {
+            (Some(token), _) => {
+                let token = Some(token);
+                (token.clone(), self.source_of(&token))
             }
+            (None, Some(stored)) => (Some(stored.read()?), Some(Source::Context(name.clone()))),
+            (None, None) => (None, None),
         };
-        client?.trusting(self.trust.read()?)
+        let trust = trust.or(context.certificates.clone()).read();
+        let trust = trust.with_context(|| format!("context {name}"))?;
+        Client::new(&context.server, token, Origin { server: Source::Context(name), token: source })?
+            .trusting(trust)
+    }
+
+    /// Where a token stood that is not a context's.
+    fn source_of(&self, token: &Option<String>) -> Option<Source> {
+        let named = if self.token.is_some() { "--token" } else { "ESCAPEMENT_TOKEN" };
+        token.as_ref().map(|_| Source::Named(named))
+    }
+
+    /// What was typed of certificates, and what of the environment counts beside it.
+    fn trust(&self, environment: &Environment) -> Trust {
+        let meant = self.context.is_some();
+        self.trust.clone().or(if meant { Trust::default() } else { environment.trust.clone() })
     }
 
     /// `current` is the context in use.
@@ -128,7 +159,7 @@ pub enum ContextAction {
     },
 }
 
-/// `--server` and `--token`, which every command has, say the rest.
+/// `--server`, `--token` and the files of certificates, which every command has, say the rest.
 #[derive(Debug, Args)]
 pub struct ContextSet {
     /// Its name.
@@ -182,7 +213,7 @@ mod tests {
         let [server, token, context] = typed.map(text);
         let typed = Connection { server, token, context, trust: Trust::default() };
         let [server, token, context] = environment.map(text);
-        typed.choose(Environment { server, token, context }, text(current))
+        typed.choose(Environment { server, token, context, trust: Trust::default() }, text(current))
     }
 
     #[test]
@@ -203,5 +234,16 @@ mod tests {
         // The environment's token belongs to its server, not to a context that was typed.
         assert_eq!(chosen(["", "", "fc"], all, "c"), context("fc", ""));
         assert_eq!(chosen(["", "ft", "fc"], all, "c"), context("fc", "ft"));
+    }
+
+    #[test]
+    fn certificates_of_the_environment_are_not_meant_for_a_context_that_was_typed() {
+        let file = |name: &str| Trust { ca_file: Some(name.into()), ..Trust::default() };
+        let environment = Environment { trust: file("environment"), ..Environment::default() };
+        let typed =
+            |context: &str, trust| Connection { server: None, token: None, context: text(context), trust };
+        assert_eq!(typed("", Trust::default()).trust(&environment), file("environment"));
+        assert_eq!(typed("", file("typed")).trust(&environment), file("typed"));
+        assert_eq!(typed("prod", Trust::default()).trust(&environment), Trust::default());
     }
 }

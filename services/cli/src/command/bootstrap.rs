@@ -1,9 +1,10 @@
 //! `escapement bootstrap`: the first token of a new database, which no token could make.
 
 use super::migrate::settings;
-use crate::arguments::{Bootstrap, Role};
-use crate::table::say;
+use crate::arguments::{Bootstrap, Output, Role};
+use crate::table::{self, say};
 use anyhow::{Context, bail};
+use serde_json::json;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -12,7 +13,7 @@ use store::api_token::{self, NewToken};
 /// Characters of a token that somebody else made: 128 random bits have as many in hexadecimal.
 const CHARS_MIN: usize = 32;
 
-pub async fn run(bootstrap: &Bootstrap) -> anyhow::Result<()> {
+pub async fn run(bootstrap: &Bootstrap, output: Output) -> anyhow::Result<()> {
     let (role, tenant) = match bootstrap.role {
         Role::Admin => (api_token::Role::Admin, Some(model::ids::TenantId::DEFAULT)),
         Role::Editor => (api_token::Role::Editor, Some(model::ids::TenantId::DEFAULT)),
@@ -21,18 +22,29 @@ pub async fn run(bootstrap: &Bootstrap) -> anyhow::Result<()> {
     };
     let store = store::Store::new(settings(&bootstrap.database))?;
     let secret = read_or_make(&bootstrap.token_file)?;
-    if let Some(known) =
-        api_token::find(&store, &api_token::hash(&secret)).await.context("looking for the token")?
-    {
-        if known.role != role {
-            bail!("{} holds a token of role {}", bootstrap.token_file.display(), known.role.as_str());
+    let file = bootstrap.token_file.display();
+    let found = api_token::find(&store, &api_token::hash(&secret)).await.context("looking for the token")?;
+    match &found {
+        Some(known) if known.role != role => {
+            let has = known.role.as_str();
+            bail!(
+                "{file} holds a token of role {has}: name another file, or ask for role {}",
+                has.to_lowercase()
+            );
         }
-        say!("the token in {} is known already", bootstrap.token_file.display());
-        return Ok(());
+        Some(_) => {}
+        None => {
+            let token = NewToken { tenant, name: &bootstrap.name, role, secret: &secret };
+            api_token::create(&store, token).await.context("storing the token")?;
+        }
     }
-    let token = NewToken { tenant, name: &bootstrap.name, role, secret: &secret };
-    api_token::create(&store, token).await.context("storing the token")?;
-    say!("the token in {} is known from now on", bootstrap.token_file.display());
+    match (output, found) {
+        (Output::Json, found) => table::print_json(&json!({
+            "name": bootstrap.name, "role": role.as_str(), "tokenFile": bootstrap.token_file, "created": found.is_none(),
+        })),
+        (Output::Table, Some(_)) => say!("the token in {file} is known already"),
+        (Output::Table, None) => say!("the token in {file} is known from now on"),
+    }
     Ok(())
 }
 

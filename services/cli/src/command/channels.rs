@@ -38,6 +38,7 @@ pub async fn run(client: &Client, channels: &Channels, output: Output) -> anyhow
         ChannelAction::Deliveries(asked) => return deliveries(client, asked, output).await,
     };
     match (output, &channels.action) {
+        (Output::Json, ChannelAction::Delete(one)) => table::print_json_of(&one.name, &answer),
         (Output::Json, _) => table::print_json(&answer),
         (Output::Table, ChannelAction::Delete(one)) => say!("channel {} {done}", one.name),
         (Output::Table, _) => say!("channel {} {done}", table::text(&answer["name"])),
@@ -129,7 +130,7 @@ fn wants(channel: &Value) -> String {
 
 fn tested(name: &str, answer: &Value, output: Output) -> anyhow::Result<()> {
     if output == Output::Json {
-        table::print_json(answer);
+        table::print_json_of(name, answer);
     }
     let status = answer["status"].as_i64().unwrap_or_default();
     if answer["received"] != true {

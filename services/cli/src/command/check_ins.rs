@@ -20,9 +20,10 @@ pub async fn run(client: &Client, check_ins: &CheckIns, output: Output) -> anyho
         }
         CheckInAction::Get(named) => client.get(&path(&named.name)).await?,
         CheckInAction::Delete(named) => {
-            client.delete(&path(&named.name)).await?;
-            if output == Output::Table {
-                say!("check-in {} is deleted", named.name);
+            let answer = client.delete(&path(&named.name)).await?;
+            match output {
+                Output::Json => table::print_json_of(&named.name, &answer),
+                Output::Table => say!("check-in {} is deleted", named.name),
             }
             return Ok(());
         }

@@ -1,6 +1,6 @@
 //! `escapement context list|use|set|delete|show`: which registry the other commands ask.
 
-use crate::arguments::{Connection, ContextAction, ContextSet, Output};
+use crate::arguments::{Connection, ContextAction, ContextSet, Output, Trust};
 use crate::context::{Context, Contexts, Token};
 use crate::table::{self, say};
 use anyhow::{Context as _, bail};
@@ -43,7 +43,7 @@ pub fn run(typed: &Connection, action: &ContextAction, output: Output) -> anyhow
     Ok(())
 }
 
-/// A context with what was typed in the place of what it had. Its token stays when its server does.
+/// A context with what was typed in the place of what it had. Its token and certificates stay when its server does.
 fn changed(stored: Option<&Context>, typed: &Connection, set: &ContextSet) -> anyhow::Result<Context> {
     let server = typed.server.clone().or_else(|| stored.map(|stored| stored.server.clone()));
     let Some(server) = server else {
@@ -56,13 +56,19 @@ fn changed(stored: Option<&Context>, typed: &Connection, set: &ContextSet) -> an
         set.token_file.as_ref().map(std::path::absolute).transpose().context("reading --token-file")?;
     let token = typed.token.clone().map(Token::Value);
     let token = token.or(file.map(Token::File)).or(set.token_command.clone().map(Token::Command));
-    let kept = stored.filter(|stored| stored.server == server).and_then(|stored| stored.token.clone());
-    Ok(Context { server, token: token.or(kept) })
+    let kept = stored.filter(|stored| stored.server == server).cloned().unwrap_or_default();
+    let certificates = typed.trust.absolute().context("finding the certificates")?.or(kept.certificates);
+    certificates.read()?; // what can't be used is said now, and not at the next command
+    Ok(Context { server, token: token.or(kept.token), certificates })
 }
 
 fn as_json(name: &str, context: &Context, current: bool) -> Value {
     let token = context.token.as_ref().map(Token::source);
-    json!({ "name": name, "server": context.server, "token": token, "current": current })
+    let Trust { ca_file, client_certificate, client_key } = &context.certificates;
+    json!({
+        "name": name, "server": context.server, "token": token, "current": current,
+        "caFile": ca_file, "clientCertificate": client_certificate, "clientKey": client_key,
+    })
 }
 
 fn list(contexts: &Contexts, output: Output) {
@@ -89,8 +95,8 @@ fn show(name: &str, context: &Context, current: bool, output: Output) {
     match output {
         Output::Json => table::print_json(&shown),
         Output::Table => {
-            for field in ["name", "server", "token", "current"] {
-                say!("{field:8} {}", table::text(&shown[field]));
+            for field in ["name", "server", "token", "caFile", "clientCertificate", "clientKey", "current"] {
+                say!("{field:17} {}", table::text(&shown[field]));
             }
         }
     }
@@ -112,7 +118,8 @@ mod tests {
 
     #[test]
     fn a_token_stays_with_its_server() {
-        let stored = Context { server: "https://a".to_owned(), token: Some(Token::Value("t".to_owned())) };
+        let token = Some(Token::Value("t".to_owned()));
+        let stored = Context { server: "https://a".to_owned(), token, ..Context::default() };
         let set = ContextSet { name: "a".to_owned(), token_file: None, token_command: None };
         let typed = |server: &str, token: Option<&str>| Connection {
             server: (!server.is_empty()).then(|| server.to_owned()),

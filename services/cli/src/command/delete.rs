@@ -12,7 +12,7 @@ pub async fn run(client: &Client, delete: &Delete, output: Output) -> anyhow::Re
     };
     let answer = client.delete(&format!("/v1/{collection}/{}", encode(&delete.name))).await?;
     match output {
-        Output::Json => table::print_json(&answer),
+        Output::Json => table::print_json_of(&delete.name, &answer),
         Output::Table => say!("{kind} {} deleted", delete.name),
     }
     Ok(())

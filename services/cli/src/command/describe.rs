@@ -28,9 +28,12 @@ pub async fn run(client: &Client, describe: &Describe, output: Output) -> anyhow
         Value::Null
     };
     match output {
-        Output::Json => table::print_json(&json!({
-            "job": item, "runs": runs["runs"], "revisions": revisions["revisions"], "coming": coming["occurrences"],
-        })),
+        Output::Json => {
+            let whole = json!({
+                "job": item, "runs": runs["runs"], "revisions": revisions["revisions"], "coming": coming["occurrences"],
+            });
+            table::print_json_of(&table::text(&item["name"]), &whole);
+        }
         Output::Table => {
             print_fields(&item);
             print_coming(&coming, item["paused"] == true);

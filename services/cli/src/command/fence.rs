@@ -23,7 +23,7 @@ pub async fn run(fence: &Fence, output: Output) -> anyhow::Result<()> {
     match &fence.action {
         FenceAction::Show => show(&store, output).await,
         FenceAction::Raise => raise(&store, output).await,
-        FenceAction::Reset { role, yes } => reset(&store, role, *yes).await,
+        FenceAction::Reset { role, yes } => reset(&store, role, *yes, output).await,
     }
 }
 
@@ -96,7 +96,7 @@ async fn raise(store: &Store, output: Output) -> anyhow::Result<()> {
     }
 }
 
-async fn reset(store: &Store, role: &str, yes: bool) -> anyhow::Result<()> {
+async fn reset(store: &Store, role: &str, yes: bool, output: Output) -> anyhow::Result<()> {
     let role = match role {
         "ticker" => Role::Ticker,
         "watchdog" => Role::Watchdog,
@@ -109,6 +109,9 @@ async fn reset(store: &Store, role: &str, yes: bool) -> anyhow::Result<()> {
         );
     }
     fence::reset(store, role).await.context("resetting the fence")?;
-    say!("the fence of {} is reset: the next leader raises it", role.as_str());
+    match output {
+        Output::Json => table::print_json(&json!({ "role": role.as_str(), "reset": true })),
+        Output::Table => say!("the fence of {} is reset: the next leader raises it", role.as_str()),
+    }
     Ok(())
 }

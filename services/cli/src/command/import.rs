@@ -3,7 +3,7 @@
 use crate::arguments::{Import, ImportCommon, ImportSource, Output};
 use crate::client::Client;
 use crate::command::apply;
-use crate::table::say;
+use crate::table::{self, say};
 use crate::{document, import};
 use anyhow::{Context, bail};
 use serde_json::json;
@@ -30,8 +30,12 @@ pub async fn run(
         bail!("{} holds nothing that can be a job", asked.file.display());
     }
     let yaml = read.to_yaml().context("writing YAML")?;
-    if !asked.apply {
-        say!("{}", yaml.trim_end());
+    let mut request = json!({});
+    document::add(&mut request, "import", &yaml)?;
+    match output {
+        _ if asked.apply => {}
+        Output::Json => table::print_json(&request),
+        Output::Table => say!("{}", yaml.trim_end()),
     }
     if read.refused() > 0 {
         let hint = if asked.apply {
@@ -42,8 +46,6 @@ pub async fn run(
         bail!("{} of the source could not be taken over: {hint}", read.refused());
     }
     if asked.apply {
-        let mut request = json!({});
-        document::add(&mut request, "import", &yaml)?;
         apply::store(&client()?, &request, output).await?;
     }
     Ok(())

@@ -1,14 +1,16 @@
-//! `escapement logs [-f] JOB@TIME`: the output of a run on standard output, all else on standard error.
+//! `escapement logs [-f] JOB@TIME`: the output of a run on standard output, all else on standard error; for programs the
+//! API's own messages.
 
-use crate::arguments::Logs;
+use crate::arguments::{Logs, Output};
 use crate::client::{Client, encode};
+use crate::table;
 use anyhow::{Context, bail};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 use std::io::Write;
 
-pub async fn run(client: &Client, logs: &Logs) -> anyhow::Result<()> {
+pub async fn run(client: &Client, logs: &Logs, output: Output) -> anyhow::Result<()> {
     let Some((job, instant)) = logs.run.rsplit_once('@') else {
         bail!("{:?}: use JOB@TIME, for example invoices@2026-11-29T09:00:00Z", logs.run);
     };
@@ -20,11 +22,11 @@ pub async fn run(client: &Client, logs: &Logs) -> anyhow::Result<()> {
         for line in lines.push(&bytes) {
             if let Some(data) = line.strip_prefix("data:") {
                 let message = serde_json::from_str(data).context("reading the registry's answer")?;
-                shown.show(&message)?;
+                shown.show(&message, output)?;
             }
         }
     }
-    shown.over(logs.follow)
+    shown.over(logs)
 }
 
 /// Cuts a stream of bytes into lines.
@@ -50,16 +52,25 @@ struct Shown {
 }
 
 impl Shown {
-    fn show(&mut self, message: &Value) -> anyhow::Result<()> {
+    fn show(&mut self, message: &Value, output: Output) -> anyhow::Result<()> {
         if let Some(detail) = message["detail"].as_str() {
             bail!("{detail}");
         }
+        message["state"].as_str().unwrap_or("").clone_into(&mut self.state);
+        if output == Output::Json {
+            table::print_event(message);
+            return Ok(());
+        }
+        self.write(message)
+    }
+
+    fn write(&mut self, message: &Value) -> anyhow::Result<()> {
         let attempt = message["attempt"].as_i64().unwrap_or(0);
         if attempt > self.attempt {
             if self.attempt > 0 {
                 eprintln!("escapement: attempt {attempt}");
             }
-            *self = Self { attempt, ..Self::default() };
+            *self = Self { attempt, state: std::mem::take(&mut self.state), ..Self::default() };
         }
         let offset: u64 = message["offset"].as_str().and_then(|offset| offset.parse().ok()).unwrap_or(0);
         if offset > self.through {
@@ -71,7 +82,6 @@ impl Shown {
         let mut out = std::io::stdout().lock();
         out.write_all(&output).and_then(|()| out.flush()).context("writing the output")?;
         self.tell(message);
-        message["state"].as_str().unwrap_or("").clone_into(&mut self.state);
         Ok(())
     }
 
@@ -88,9 +98,9 @@ impl Shown {
     }
 
     /// Whoever follows learns from the exit status how the run ended.
-    fn over(&self, follows: bool) -> anyhow::Result<()> {
-        if follows && self.state != "SUCCEEDED" {
-            bail!("the run is {}", self.state.to_lowercase());
+    fn over(&self, logs: &Logs) -> anyhow::Result<()> {
+        if logs.follow && self.state != "SUCCEEDED" {
+            bail!("the run is {}; see `escapement why {}`", self.state.to_lowercase(), logs.run);
         }
         Ok(())
     }
@@ -112,10 +122,14 @@ mod tests {
     #[test]
     fn only_a_followed_success_ends_well() {
         let mut shown = Shown::default();
-        shown.show(&json!({"attempt": 1, "state": "RUNNING", "offset": "0", "output": ""})).expect("shown");
-        assert!(shown.over(true).is_err() && shown.over(false).is_ok());
-        shown.show(&json!({"attempt": 2, "state": "SUCCEEDED", "offset": "0", "output": ""})).expect("shown");
-        assert!(shown.over(true).is_ok());
-        assert!(shown.show(&json!({"detail": "too slow"})).is_err());
+        let mut show = |attempt: i64, state: &str, output| {
+            let message = json!({"attempt": attempt, "state": state, "offset": "0", "output": ""});
+            shown.show(&message, output).expect("shown");
+            [true, false].map(|follow| shown.over(&Logs { run: "a@b".to_owned(), follow }).is_ok())
+        };
+        assert_eq!(show(1, "RUNNING", Output::Table), [false, true]);
+        assert_eq!(show(2, "SUCCEEDED", Output::Table), [true, true]);
+        assert_eq!(show(2, "FAILED", Output::Json), [false, true]);
+        assert!(shown.show(&json!({"detail": "too slow"}), Output::Table).is_err());
     }
 }

@@ -29,7 +29,7 @@ pub async fn run(client: &Client, action: &TokenAction, output: Output) -> anyho
         TokenAction::Revoke { name, tenant } => {
             let answer = client.delete(&of(name, tenant.as_deref())).await?;
             match output {
-                Output::Json => table::print_json(&answer),
+                Output::Json => table::print_json_of(name, &answer),
                 Output::Table => say!("token {name} revoked: within a second it opens nothing any more"),
             }
             Ok(())

@@ -3,7 +3,7 @@
 //! Invariant: a stream that breaks off is opened anew from the last token, so that nothing is missed and nothing is shown
 //! twice, as long as some registry answers within [`PATIENCE`].
 
-use crate::arguments::{Format, Output, Runs};
+use crate::arguments::{Output, Runs};
 use crate::client::{Client, encode};
 use crate::command::runs::{lateness, outcome, states};
 use crate::table::{self, say};
@@ -133,18 +133,9 @@ fn read(text: &str) -> Event {
     event
 }
 
-/// How an event is printed on one line, for programs.
-pub fn one_line(run: &Value, format: Format) -> String {
-    match format {
-        Format::Name => table::text(&run["name"]),
-        _ => run.to_string(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     #[test]
     fn events_come_whole_however_they_are_cut() {
@@ -155,14 +146,5 @@ mod tests {
         let second = Event { id: "b".to_owned(), data: "{\"run\":1}".to_owned(), ..Event::default() };
         let third = Event { kind: "error".to_owned(), data: "x".to_owned(), ..Event::default() };
         assert_eq!(events.push(b":1}\n\nevent: error\ndata: x\n\n"), [second, third]);
-    }
-
-    #[test]
-    fn a_program_gets_a_line_for_each_event() {
-        let run = json!({ "name": "a@2026-11-29T09:00:00Z", "state": "FAILED" });
-        assert_eq!(one_line(&run, Format::Name), "a@2026-11-29T09:00:00Z");
-        assert!(
-            one_line(&run, Format::Json).starts_with('{') && !one_line(&run, Format::Json).contains('\n')
-        );
     }
 }
