@@ -1,11 +1,14 @@
-//! A million mixed jobs planned once: how long that takes, and how much memory their schedules need.
+//! A million mixed jobs planned once: how long that takes, and how much memory their schedules need; and
+//! how long it takes to count the load of ten thousand jobs that are due each second.
 //!
 //! The jobs are as installations have them: mostly daily, hourly and every few minutes, some weekly and monthly, a few
 //! rare and a few each second, over every zone of the database. Reading them is measured apart.
 
+#[path = "../tests/support/jobs.rs"]
+mod jobs;
 mod support;
 
-use escapement_schedule::{Definition, Schedule, plan};
+use escapement_schedule::{DateSets, Definition, Herd, Schedule, plan};
 use model::policy::MisfirePolicy;
 use std::time::{Duration, Instant};
 use support::Numbers;
@@ -36,6 +39,7 @@ fn main() {
     println!("{JOBS} jobs in {} zones read in {parsed:?}; {occurrences} occurrences planned", zones.len());
     support::figure("1 M jobs planned once (60 s)", planned.as_secs_f64(), "s", 0.5);
     support::figure("1 M jobs' schedules", schedules_kb as f64 * 1_024.0 / 1e6, "MB", 150.0);
+    herds();
     support::figure("the process at its peak", memory("VmHWM") as f64 * 1_024.0 / 1e6, "MB", f64::INFINITY);
 }
 
@@ -71,6 +75,28 @@ fn expression(numbers: &mut Numbers) -> String {
         95 => format!("{minute} {hour} 29 2 *"),
         96 => format!("H H(0-7) * * {weekday}"),
         _ => format!("@every {}s", numbers.within(30, 90_000)),
+    }
+}
+
+/// The load of a day of jobs that are due each second: of one timing, and of as many as there are jobs, where it is cut.
+fn herds() {
+    for (what, timings) in
+        [("10,000 jobs of each second, a day", 1), ("the same, each its own timing", 10_000)]
+    {
+        let from = support::instant(NOW);
+        let mut herd = Herd::new(from, from + chrono::TimeDelta::hours(24));
+        for number in 0..10_000 {
+            let mut job = jobs::definition("* * * * * *", "UTC", Duration::ZERO);
+            job.ends_at = Some(support::instant(NOW + 1_000_000 + number as i64 % timings));
+            if let Err(errors) = herd.add("job", &job, jobs::owner(number), &DateSets::default()) {
+                panic!("{errors:?}");
+            }
+        }
+        let begun = Instant::now();
+        let looked = herd.look(96);
+        let how = looked.map_or_else(|error| error.to_string(), |picture| format!("{} runs", picture.runs));
+        println!("{what}: {how}");
+        support::figure(what, begun.elapsed().as_secs_f64(), "s", 2.0);
     }
 }
 

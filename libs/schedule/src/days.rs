@@ -5,7 +5,7 @@
 use crate::civil;
 
 /// Both day fields.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Days {
     /// Days of the month by number.
     pub of_month: u32,
@@ -18,7 +18,7 @@ pub(crate) struct Days {
 }
 
 /// Days that depend on the month's length and first weekday.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Special {
     /// Bit `n`: the `n`-th day before the last (`L-n`); bit 0 is the last itself (`L`).
     pub before_last: u32,

@@ -8,7 +8,7 @@ use crate::civil::{self, DAY, SEARCH_FIRST, SEARCH_LAST};
 use crate::days::{self, Days};
 
 /// A parsed expression of 5, 6 or 7 fields.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Fields {
     pub seconds: u64,
     pub minutes: u64,
@@ -22,7 +22,7 @@ pub(crate) struct Fields {
 }
 
 /// The years that an expression names; none is every year.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Years(pub Option<Box<YearSet>>);
 
 /// Years of 1970 to 2161 as bits.

@@ -17,7 +17,7 @@ pub(crate) struct Local {
 }
 
 /// What an expression says.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Named {
     /// Every local time that the fields match.
     Fields(Fields),

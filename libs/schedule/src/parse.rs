@@ -31,7 +31,7 @@ pub(crate) enum Parsed<'a> {
     Every(i64),
 }
 
-const SHORTHANDS: [(&str, &str); 7] = [
+pub(crate) const SHORTHANDS: [(&str, &str); 7] = [
     ("@hourly", "0 * * * *"),
     ("@daily", "0 0 * * *"),
     ("@midnight", "0 0 * * *"),

@@ -201,9 +201,19 @@ impl Definition<'_> {
     /// relative place: jobs must not gather at the interval's end.
     fn due_before(&self, scheduled_for: DateTime<Utc>, next: Option<DateTime<Utc>>) -> DateTime<Utc> {
         let interval = next.and_then(|next| (next - scheduled_for).to_std().ok()).unwrap_or(Duration::MAX);
-        let spread = u64::try_from(self.jitter.min(interval).as_millis()).unwrap_or(u64::MAX);
-        later(scheduled_for, Duration::from_millis(hash::scale(self.job_seed, "jitter", spread)))
+        let width = spread_width(self.jitter, interval);
+        later(scheduled_for, Duration::from_millis(place(self.job_seed, width)))
     }
+}
+
+/// Milliseconds over which starts are spread: the jitter, cut to the interval.
+pub(crate) fn spread_width(jitter: Duration, interval: Duration) -> u64 {
+    u64::try_from(jitter.min(interval).as_millis()).unwrap_or(u64::MAX)
+}
+
+/// A job's place in a spread: milliseconds, fewer than `width`.
+pub(crate) fn place(job_seed: &str, width: u64) -> u64 {
+    hash::scale(job_seed, "jitter", width)
 }
 
 /// `at` plus `by`; the end of time when that lies beyond it.
