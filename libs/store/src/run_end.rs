@@ -63,7 +63,7 @@ pub async fn end(tx: &Transaction<'_>, ends: &[End]) -> Result<BTreeSet<RunKey>,
 }
 
 /// As [`end`], for runs of which some have started only so long ago as `begun` says, which is not recorded yet: their start
-/// and their end are one write. With the keys of those that ended: when they started.
+/// and their end are one write. With the keys of those that ended: when they started, if that was recorded by this call.
 ///
 /// # Errors
 /// [`StoreError::Database`]; [`StoreError::Corrupt`] when a run would lose its lease and not end, as its row is not there. The
@@ -124,7 +124,7 @@ pub async fn end_begun(
     }
     let key = |row: &Row| RunKey::new(JobId(row.get("job_id")), row.get("scheduled_for"));
     let ended = ended.iter().filter(|row| row.get::<_, Option<i64>>("lost").is_none());
-    Ok(ended.map(|row| (key(row), row.get("accepted_at"))).collect())
+    Ok(ended.map(|row| (key(row), row.get("begun_at"))).collect())
 }
 
 /// Queues the next run of each of these jobs' backlogs, if the job has no open run; the backlogs' rows are locked

@@ -174,6 +174,27 @@ async fn a_start_is_recorded_with_the_end_when_both_are_told_together() {
     }
 }
 
+#[tokio::test]
+async fn a_start_that_was_recorded_before_its_end_is_not_told_with_it() {
+    let floor = Floor::create().await;
+    let worker = floor.worker().await;
+    floor.due(floor.job().await, 1, true).await;
+    let taken = floor.claim_one(worker).await;
+    let (key, named) = (taken.lease.key, attempt(&taken));
+    let mut client = floor.cell.store.client("end").await.expect("connected");
+    let tx = client.begin("accept").await.expect("begun");
+    let acceptance = Acceptance { key, attempt: named, limit: Duration::from_secs(9), age: Duration::ZERO };
+    let accepted = run_lease::accept(&tx, &[acceptance]).await.expect("accepted");
+    let begun = BTreeMap::from([(key, Duration::ZERO)]);
+    let ended = run_end::end_begun(&tx, &[succeeded(key, named)], &begun).await.expect("ended");
+    tx.commit().await.expect("committed");
+    assert_eq!(ended, BTreeMap::from([(key, None)]));
+    assert_eq!(
+        floor.one::<chrono::DateTime<chrono::Utc>>("SELECT accepted_at FROM run").await,
+        accepted[&key]
+    );
+}
+
 /// The lease stays during the backoff, so that nothing else of the job starts; and the retry is never late nor bounded.
 #[tokio::test]
 async fn a_retry_keeps_its_job_closed_during_the_backoff() {

@@ -5,7 +5,7 @@
 -- session (NULL = whichever), state, reason, exit_status, tail (NULL = nothing to keep), truncated, error.
 -- $12, $13: the first and last scheduled_for, so that only their partitions are touched. $14, as $1: the milliseconds since
 -- the worker started the attempt, of which the lease knows nothing yet (NULL: what the lease says).
--- A row for each run that ended by this; a missing one was not in the state that was named (stale). The last row has none, but
+-- A row for each run that ended by this, with the instant of its start if that was recorded by this; a missing one was not in the state that was named (stale). The last row has none, but
 -- how many were taken out of the queue or lost their lease without an end in the ledger: none, or this must not be committed.
 -- What is known of an end goes along from step to step: to join it again would compare each with each.
 WITH ending AS MATERIALIZED (
@@ -62,7 +62,7 @@ WITH ending AS MATERIALIZED (
     -- By its place on its day. What else is asked of it must not look rare: then all would be read to find those few.
     WHERE r.scheduled_for = g.scheduled_for AND r.ctid = g.spot AND coalesce(r.state = 'PLANNED', false)
     RETURNING r.job_id, r.scheduled_for, r.tenant_id, r.worker, r.claimed_at, r.accepted_at, g.attempt, g.token, g.state, g.reason,
-              g.exit_status, g.tail, g.truncated, g.error, g.held
+              g.exit_status, g.tail, g.truncated, g.error, g.held, CASE WHEN g.accepted_at IS NULL THEN r.accepted_at END AS begun_at
 ), outcome AS (
     INSERT INTO run_outcome (job_id, tenant_id, worker, scheduled_for, at, claimed_at, accepted_at, token, attempt,
                              state, reason, final)
@@ -82,6 +82,6 @@ WITH ending AS MATERIALIZED (
     FROM ended d, now
     GROUP BY d.tenant_id, now.at, d.state, d.reason
 )
-SELECT job_id, scheduled_for, accepted_at, NULL::bigint AS lost FROM ended
+SELECT job_id, scheduled_for, begun_at, NULL::bigint AS lost FROM ended
 UNION ALL
 SELECT NULL, NULL, NULL, (SELECT count(*) FROM gone WHERE held) - (SELECT count(*) FROM ended WHERE held)

@@ -10,6 +10,8 @@
 -- Shares: slots by weight, whole rows; what a share lacks comes with the next claim. Within a tenant its queues take
 -- turns by chance; within a queue priorities are strict. No row past its start_by.
 -- Limits: leases with a session count, a retry's wait does not. Locked tenants only, so that the count is exact.
+-- Rows are found again one by one, by their keys, and changed by their places: a plan that was made while the tables were empty
+-- would join them, and read all that waits or runs for each claim. Whoever changed one meanwhile is followed as by its key.
 -- Mirrors model::release::release: `skips` and `parks` are its ends and its parked runs. Those are put off too and named in
 -- the answer, for the caller to park in a transaction of its own: here the open run can't be locked before it is seen.
 -- One row: what it did, and `identified` = false when the database is not the one that `epoch` names, or was started anew
@@ -100,12 +102,14 @@ WITH at AS MATERIALIZED (
     WHERE s.room <= g.picked OR p.room <= g.of_queue
 ), meeting AS MATERIALIZED ( -- what meets an open run of its job starts nothing: a limit doesn't keep it from its end
     SELECT q.*
-    FROM (SELECT DISTINCT l.job_id, h.tenant_id, h.queue FROM held h
-          JOIN run_lease l ON l.tenant_id = h.tenant_id AND l.queue = h.queue AND l.session_id IS NOT NULL) l
+    FROM (SELECT DISTINCT l.job_id, h.tenant_id, h.queue FROM held h CROSS JOIN LATERAL (
+              SELECT l.job_id FROM run_lease l
+              WHERE l.tenant_id = h.tenant_id AND l.queue = h.queue AND l.session_id IS NOT NULL OFFSET 0
+          ) l) l
     CROSS JOIN LATERAL (
         SELECT q.* FROM run_queue q
         WHERE q.job_id = l.job_id AND q.queue || '' = l.queue AND q.attempt = 0 AND q.exclusive -- by its key, never by the queue
-          AND q.due_at <= (SELECT now FROM at) AND (q.start_by IS NULL OR q.start_by > (SELECT now FROM at))
+          AND (q.due_at <= (SELECT now FROM at)) IS TRUE AND (q.start_by IS NULL OR q.start_by > (SELECT now FROM at))
           AND (q.job_id, q.scheduled_for) NOT IN (SELECT job_id, scheduled_for FROM picked)
         LIMIT 100
         FOR UPDATE SKIP LOCKED
@@ -117,22 +121,26 @@ WITH at AS MATERIALIZED (
     SELECT h.job_id, h.tenant_id, h.session_id, $4, h.scheduled_for, at.now, h.generation, 0, h.priority,
            h.undelivered, h.lost, h.failed, 1, h.connection, h.origin, h.exclusive, h.queue
     FROM handed h, at
-    WHERE h.attempt = 0 AND NOT (h.exclusive AND EXISTS (SELECT FROM run_lease o WHERE o.job_id = h.job_id))
+    WHERE h.attempt = 0 AND NOT (h.exclusive AND (SELECT true FROM run_lease o WHERE o.job_id = h.job_id LIMIT 1) IS TRUE)
     ORDER BY h.job_id, h.scheduled_for
     ON CONFLICT DO NOTHING
     RETURNING job_id, scheduled_for, tenant_id, attempt
+), again AS MATERIALIZED (
+    SELECT h.session_id, h.connection, h.attempt, l.place FROM handed h CROSS JOIN LATERAL (
+        SELECT l.ctid AS place FROM run_lease l WHERE l.job_id = h.job_id AND l.scheduled_for = h.scheduled_for LIMIT 1
+    ) l
+    WHERE h.attempt >= 1
 ), retried AS (
     UPDATE run_lease l
     SET session_id = h.session_id, connection = h.connection, claim_id = $4, claimed_at = at.now, accepted_at = NULL,
         attempt = h.attempt + 1, token = 0
-    FROM handed h, at
-    WHERE h.attempt >= 1 AND l.job_id = h.job_id AND l.scheduled_for = h.scheduled_for AND l.session_id IS NULL
-      AND l.attempt = h.attempt
+    FROM again h, at
+    WHERE l.ctid = h.place AND l.session_id IS NULL AND l.attempt = h.attempt
     RETURNING l.job_id, l.scheduled_for, l.tenant_id, l.attempt
 ), leased AS MATERIALIZED (
     SELECT * FROM started UNION ALL SELECT * FROM retried
 ), blocked AS MATERIALIZED (
-    SELECT b.job_id, b.scheduled_for, b.tenant_id, b.place,
+    SELECT b.job_id, b.scheduled_for, b.tenant_id, b.turn,
            b.begins AND b.scheduled AND b.overlap = 'FORBID' AND NOT b.draining AND NOT b.spared AS skips,
            b.begins AND (b.origin = 'MANUAL'
                          OR b.scheduled AND b.overlap IN ('QUEUE', 'REPLACE') AND NOT b.draining) AS parks,
@@ -141,7 +149,7 @@ WITH at AS MATERIALIZED (
         SELECT h.job_id, h.scheduled_for, h.tenant_id, h.origin, h.overlap, h.spared,
                h.attempt = 0 AND h.exclusive AS begins, h.origin = 'SCHEDULE' AND NOT h.late AS scheduled,
                EXISTS (SELECT FROM catch_up c WHERE c.job_id = h.job_id) AS draining,
-               row_number() OVER (PARTITION BY h.job_id ORDER BY h.scheduled_for) AS place
+               row_number() OVER (PARTITION BY h.job_id ORDER BY h.scheduled_for) AS turn
         FROM (
             SELECT job_id, scheduled_for, tenant_id, origin, overlap, spared, attempt, exclusive, late FROM handed
             WHERE (job_id, scheduled_for) NOT IN (SELECT job_id, scheduled_for FROM leased) -- hashed, unlike EXISTS
@@ -149,21 +157,37 @@ WITH at AS MATERIALIZED (
             SELECT job_id, scheduled_for, tenant_id, origin, overlap, spared, attempt, exclusive, late FROM meeting
         ) h
     ) b
+), leaving AS MATERIALIZED (
+    SELECT q.place
+    FROM (SELECT job_id, scheduled_for FROM leased UNION ALL SELECT job_id, scheduled_for FROM blocked WHERE skips) g
+    CROSS JOIN LATERAL (
+        SELECT q.ctid AS place FROM run_queue q WHERE q.job_id = g.job_id AND q.scheduled_for = g.scheduled_for LIMIT 1
+    ) q
 ), unqueued AS (
-    DELETE FROM run_queue q
-    USING (SELECT job_id, scheduled_for FROM leased UNION ALL SELECT job_id, scheduled_for FROM blocked WHERE skips) g
-    WHERE q.job_id = g.job_id AND q.scheduled_for = g.scheduled_for
+    DELETE FROM run_queue q USING leaving g WHERE q.ctid = g.place
+), staying AS MATERIALIZED (
+    SELECT b.turn, b.spared, q.place FROM blocked b CROSS JOIN LATERAL (
+        SELECT q.ctid AS place FROM run_queue q WHERE q.job_id = b.job_id AND q.scheduled_for = b.scheduled_for LIMIT 1
+    ) q
+    WHERE NOT b.skips
 ), postponed AS ( -- out of the way: blocked rows must not hide those that can start; of a job, in their order
     UPDATE run_queue q
-    SET due_at = at.now + interval '1 second' + b.place * interval '1 microsecond', spared = q.spared OR b.spared
-    FROM blocked b, at
-    WHERE NOT b.skips AND q.job_id = b.job_id AND q.scheduled_for = b.scheduled_for
+    SET due_at = at.now + interval '1 second' + b.turn * interval '1 microsecond', spared = q.spared OR b.spared
+    FROM staying b, at
+    WHERE q.ctid = b.place
     RETURNING q.job_id
-), ended AS (
+), ending AS MATERIALIZED (
+    SELECT b.scheduled_for, r.place FROM blocked b CROSS JOIN LATERAL (
+        SELECT r.ctid AS place FROM run r
+        WHERE r.job_id = b.job_id AND r.scheduled_for = b.scheduled_for AND r.tenant_id = b.tenant_id
+          AND r.scheduled_for BETWEEN (SELECT min(scheduled_for) FROM blocked) AND (SELECT max(scheduled_for) FROM blocked)
+        LIMIT 1
+    ) r
+    WHERE b.skips
+), ended AS ( -- as in run/end.sql
     UPDATE run r SET state = 'SKIPPED', reason = 'OVERLAP', finished_at = at.now
-    FROM blocked b, at
-    WHERE b.skips AND r.job_id = b.job_id AND r.scheduled_for = b.scheduled_for AND r.state = 'PLANNED'
-      AND r.scheduled_for BETWEEN (SELECT min(scheduled_for) FROM blocked) AND (SELECT max(scheduled_for) FROM blocked)
+    FROM ending e, at
+    WHERE r.scheduled_for = e.scheduled_for AND r.ctid = e.place AND coalesce(r.state = 'PLANNED', false)
     RETURNING r.job_id, r.scheduled_for, r.tenant_id
 ), outcome AS (
     INSERT INTO run_outcome (job_id, tenant_id, scheduled_for, at, attempt, state, reason, final)
