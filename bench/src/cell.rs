@@ -6,7 +6,7 @@
 use anyhow::{Context, anyhow, bail};
 use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
-use stack::dev::{Options, Role, Stack};
+use stack::dev::{Options, RegistryEndpoint, Role, Stack};
 use stack::process::{ManagedChild, Spec};
 use stack::testkit::TempFolder;
 use std::collections::BTreeMap;
@@ -118,12 +118,17 @@ impl Cell {
         Ok(())
     }
 
-    async fn call(&self, method: reqwest::Method, path: &str, body: Option<Value>) -> anyhow::Result<()> {
+    /// Where the registry answers, and an administrator's token for it.
+    pub fn api(&self) -> anyhow::Result<(RegistryEndpoint, String)> {
         let endpoints = self.stack.endpoints();
         let token = std::fs::read_to_string(&endpoints.admin_token_file)?;
-        let mut request = reqwest::Client::new()
-            .request(method, format!("{}{path}", endpoints.registry.rest))
-            .bearer_auth(token.trim());
+        Ok((endpoints.registry, token.trim().to_owned()))
+    }
+
+    async fn call(&self, method: reqwest::Method, path: &str, body: Option<Value>) -> anyhow::Result<()> {
+        let (registry, token) = self.api()?;
+        let mut request =
+            reqwest::Client::new().request(method, format!("{}{path}", registry.rest)).bearer_auth(token);
         if let Some(body) = body {
             request = request.json(&body);
         }

@@ -1,18 +1,21 @@
 //! Measures a whole cell under load: PostgreSQL that syncs to disk, etcd, tickers, dispatchers and workers, each a
 //! process of its own, all on this machine.
 //!
-//! `herd`, `steady` and `life` put a load on and write their figures as JSON; `idle` watches a cell at rest. Lateness
-//! is taken by the workers themselves, when a handler begins, against the scheduled second: one machine, one clock.
+//! `herd`, `steady` and `life` put a load on and write their figures as JSON; `idle` watches a cell at rest; `registry` asks
+//! the API. Lateness is taken by the workers themselves, when a handler begins, against the scheduled second: one machine, one clock.
 //! Nothing here judges; `cargo xtask bench` prints figures beside their targets.
 
+mod apply;
 mod cell;
 mod figures;
+mod gets;
 mod herd;
 mod idle;
 mod life;
 mod limit;
 mod machine;
 mod received;
+mod registry;
 mod steady;
 mod targets;
 mod usage;
@@ -75,6 +78,20 @@ enum Command {
         #[arg(long, default_value_t = 30)]
         seconds: u32,
     },
+    /// Many jobs applied in one call, and single ones read at a steady rate.
+    Registry {
+        #[command(flatten)]
+        common: Common,
+        /// Jobs of one call.
+        #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+        jobs: u32,
+        /// Gets a second.
+        #[arg(long, default_value_t = 2_000, value_parser = clap::value_parser!(u32).range(1..=5_000))]
+        gets_per_second: u32,
+        /// For how long in a round, over gRPC and then over REST.
+        #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=600))]
+        seconds: u32,
+    },
     /// A worker whose handlers do nothing; started by the others.
     #[command(hide = true)]
     Work(work::Options),
@@ -118,6 +135,10 @@ async fn run(command: Command) -> anyhow::Result<()> {
             (common.json.clone(), life::run(&common, offered_per_second, seconds).await?)
         }
         Command::Idle { common, seconds } => (common.json.clone(), idle::run(&common, seconds).await?),
+        Command::Registry { common, jobs, gets_per_second, seconds } => {
+            let load = registry::Load { jobs, per_second: gets_per_second, seconds };
+            (common.json.clone(), registry::run(&common, load).await?)
+        }
     };
     targets::print(&figures);
     write(json, &figures)

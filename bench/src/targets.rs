@@ -32,6 +32,15 @@ fn wanted(figures: &Value) -> Vec<Line> {
             line("life: plain SQL", "/sql_limit_per_s", "runs/s", "inf"),
             line("life: of plain SQL", "/ratio", "", ">=0.333"),
         ],
+        Some("registry") => vec![
+            line("registry: a set of new jobs applied", "/apply_s/created", "s", "5"),
+            line("registry: the same set again, nothing to do", "/apply_s/unchanged", "s", "5"),
+            line("registry: the set with every job changed", "/apply_s/changed", "s", "5"),
+            line("registry: get by gRPC, p50", "/get_grpc_ms/p50", "ms", "inf"),
+            line("registry: get by gRPC, p99", "/get_grpc_ms/p99", "ms", "20"),
+            line("registry: get by REST, p50", "/get_rest_ms/p50", "ms", "inf"),
+            line("registry: get by REST, p99", "/get_rest_ms/p99", "ms", "20"),
+        ],
         Some("idle") => figures["processes"].as_object().into_iter().flatten().flat_map(idle).collect(),
         _ => Vec::new(),
     }

@@ -21,7 +21,7 @@ cargo xtask install [--yes]
     installs what is missing for both: etcd, PostgreSQL, protoc, Redis and Python, from the distribution's packages
 cargo xtask bench schedule
     measures schedules and prints each figure beside its target; fails when one misses it
-cargo xtask bench herd|steady|life|idle [--json FILE] [--rounds N]
+cargo xtask bench herd|steady|life|idle|registry [--json FILE] [--rounds N]
     the same for a whole cell under load; `herd` takes --runs N and --tenants T, `--help` lists the rest
 cargo xtask fuzz [schedule|timezone] [SECONDS]
     looks for text that breaks an invariant of schedules, for ten minutes unless told otherwise

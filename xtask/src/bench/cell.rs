@@ -1,5 +1,5 @@
-//! `cargo xtask bench herd|steady|life|idle`: a whole cell of optimised processes under load, its figures beside what
-//! is wanted.
+//! `cargo xtask bench herd|steady|life|idle|registry`: a whole cell of optimised processes under load, its figures
+//! beside what is wanted.
 //!
 //! Builds, and leaves the rest to the crate `escapement-bench`, whose lines `FIGURE` are printed as a table.
 
@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 /// What is measured here.
-pub(super) const NAMES: [&str; 4] = ["herd", "steady", "life", "idle"];
+pub(super) const NAMES: [&str; 5] = ["herd", "steady", "life", "idle", "registry"];
 
 const PACKAGES: [&str; 7] = [
     "escapement-bench",
