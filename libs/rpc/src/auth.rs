@@ -17,9 +17,11 @@ use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use model::ids::TenantId;
 use std::future::Future;
+use std::net::IpAddr;
 use std::sync::Arc;
 use tonic::Status;
 use tonic::service::Routes;
+use tonic::transport::server::TcpConnectInfo;
 use uuid::Uuid;
 use watched::Watched;
 
@@ -128,6 +130,19 @@ pub trait Authenticate: Send + Sync + 'static {
     /// [`status::unauthenticated`] when there is none or it has expired; UNAVAILABLE when that can't be found out.
     fn authenticate(&self, secret: &str) -> impl Future<Output = Result<Caller, Status>> + Send;
 
+    /// As [`Self::authenticate`], for a request from `peer`, if that is known: an address may be refused another try.
+    ///
+    /// # Errors
+    /// As [`Self::authenticate`]; [`status::try_later`] when too many secrets from there were nobody's.
+    fn authenticate_from(
+        &self,
+        peer: Option<IpAddr>,
+        secret: &str,
+    ) -> impl Future<Output = Result<Caller, Status>> + Send {
+        let _ = peer;
+        self.authenticate(secret)
+    }
+
     /// Counts a request of `caller`.
     ///
     /// # Errors
@@ -144,9 +159,9 @@ pub trait Authenticate: Send + Sync + 'static {
     }
 }
 
-/// A request that was counted already, on its way from REST.
+/// A request that was counted already, on its way from REST: who hands one on to the same methods gives it this along.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Counted;
+pub struct Counted(());
 
 /// Lets only requests with a valid token through to `routes`; health and reflection (`/grpc.…`) need none. Serve
 /// the result over gRPC and hand the same to [`crate::transcode::Gateway`].
@@ -173,7 +188,7 @@ async fn admit<A: Authenticate>(
     let Some(secret) = bearer(request.headers()).map(str::to_owned) else {
         return status::unauthenticated().into_http();
     };
-    match known(authenticate.as_ref(), &secret, counted).await {
+    match known(authenticate.as_ref(), peer(request.extensions()), &secret, counted).await {
         Ok(caller) => {
             request.extensions_mut().insert(caller);
             let response = next.run(request).await;
@@ -195,12 +210,12 @@ async fn admit_rest<A: Authenticate>(
         return next.run(request).await;
     }
     let caller = match bearer(request.headers()) {
-        Some(secret) => known(authenticate.as_ref(), secret, false).await,
+        Some(secret) => known(authenticate.as_ref(), peer(request.extensions()), secret, false).await,
         None => Err(status::unauthenticated()),
     };
     match caller {
         Ok(_) => {
-            request.extensions_mut().insert(Counted);
+            request.extensions_mut().insert(Counted(()));
             next.run(request).await
         }
         Err(status) => problem(&status),
@@ -208,12 +223,22 @@ async fn admit_rest<A: Authenticate>(
 }
 
 /// Who has this secret, and may make one more request.
-async fn known<A: Authenticate>(authenticate: &A, secret: &str, counted: bool) -> Result<Caller, Status> {
-    let caller = authenticate.authenticate(secret).await?;
+async fn known<A: Authenticate>(
+    authenticate: &A,
+    peer: Option<IpAddr>,
+    secret: &str,
+    counted: bool,
+) -> Result<Caller, Status> {
+    let caller = authenticate.authenticate_from(peer, secret).await?;
     if !counted {
         authenticate.admit(&caller)?;
     }
     Ok(caller)
+}
+
+/// Who is at the other end of the connection, as both kinds of server tell it; none of a call within this process.
+pub fn peer(extensions: &http::Extensions) -> Option<IpAddr> {
+    extensions.get::<TcpConnectInfo>()?.remote_addr().map(|address| address.ip())
 }
 
 /// The secret of a `Bearer` header.

@@ -1,4 +1,5 @@
-//! Jobs by the paths of their fields: what differs between two, and copying some fields from one to another.
+//! Jobs by the paths of their fields: what differs between two, and copying some fields from one to another. What differs
+//! between two of any other message, too.
 //!
 //! Paths are spelled as in JSON (`misfire.grace`), or as in the contract; a label is `labels.team`. Invariant: values that
 //! may be secrets, which the audit trail leaves out too, are never in a difference: only that they differ.
@@ -47,7 +48,16 @@ pub struct Difference {
 
 /// The fields of the definition that differ, by path.
 pub fn differences(before: &v1::Job, after: &v1::Job) -> Vec<Difference> {
-    let (before, after) = (leaves(before), leaves(after));
+    differing(&leaves(in_json(&dynamic(before))), &leaves(in_json(&dynamic(after))))
+}
+
+/// The fields of two messages of the contract that are called `name` that differ, by path. Whoever asks has left out what is
+/// secret.
+pub fn differences_of<M: prost::Message>(name: &str, before: &M, after: &M) -> Vec<Difference> {
+    differing(&leaves(json(name, before)), &leaves(json(name, after)))
+}
+
+fn differing(before: &BTreeMap<String, Value>, after: &BTreeMap<String, Value>) -> Vec<Difference> {
     let paths = before.keys().chain(after.keys().filter(|path| !before.contains_key(*path)));
     let mut differing: Vec<_> = paths.filter(|path| before.get(*path) != after.get(*path)).collect();
     differing.sort();
@@ -118,9 +128,9 @@ fn kind() -> MessageDescriptor {
 }
 
 /// Every value of the definition that is no object, by its path.
-fn leaves(job: &v1::Job) -> BTreeMap<String, Value> {
+fn leaves(message: Value) -> BTreeMap<String, Value> {
     let mut found = BTreeMap::new();
-    let Value::Object(fields) = in_json(&dynamic(job)) else { return found };
+    let Value::Object(fields) = message else { return found };
     for (name, value) in fields.into_iter().filter(|(name, _)| !OUTPUT_ONLY.contains(&name.as_str())) {
         gather(name, value, &mut found);
     }

@@ -100,12 +100,14 @@ pub fn is_over_limit(status: &Status) -> bool {
 
 /// RESOURCE_EXHAUSTED, with when to try again as `google.rpc.RetryInfo`: the token makes too many requests.
 pub fn too_fast(per_second: u32, retry_after: Duration) -> Status {
+    try_later(&format!("this token makes more than {per_second} requests a second"), retry_after)
+}
+
+/// RESOURCE_EXHAUSTED for that `reason`, with when to try again as `google.rpc.RetryInfo`.
+pub fn try_later(reason: &str, retry_after: Duration) -> Status {
     Status::with_error_details(
         Code::ResourceExhausted,
-        format!(
-            "this token makes more than {per_second} requests a second: try again in {} ms",
-            retry_after.as_millis().max(1)
-        ),
+        format!("{reason}: try again in {} ms", retry_after.as_millis().max(1)),
         ErrorDetails::with_retry_info(Some(retry_after)),
     )
 }

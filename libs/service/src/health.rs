@@ -5,10 +5,11 @@
 //! Deliberately does no probing of its own: loops and connections report, the server only tells.
 
 use crate::telemetry::Metrics;
-use crate::tls::Incoming;
+use crate::tls::{Incoming, Peer};
 use axum::Router;
-use axum::extract::State;
+use axum::extract::{ConnectInfo, Request, State};
 use axum::http::{StatusCode, header};
+use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use std::collections::BTreeMap;
@@ -18,6 +19,7 @@ use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+use tonic::transport::server::TcpConnectInfo;
 
 /// What the process knows about itself; clones share it.
 #[derive(Debug, Clone, Default)]
@@ -193,12 +195,18 @@ pub fn serve(listener: TcpListener, router: Router, stop: CancellationToken) -> 
     Ok(serve_incoming(Incoming::new(listener, None)?, router, stop))
 }
 
-/// [`serve`], with TLS if `incoming` has it.
+/// [`serve`], with TLS if `incoming` has it. Each request knows its peer as tonic's do, by [`TcpConnectInfo`].
 pub fn serve_incoming(incoming: Incoming, router: Router, stop: CancellationToken) -> Server {
     let (address, scheme) = (incoming.address(), incoming.scheme());
     let ended = stop.clone().cancelled_owned();
+    let router = router.layer(middleware::from_fn(tell_peer)).into_make_service_with_connect_info::<Peer>();
     let serving = axum::serve(incoming, router).with_graceful_shutdown(ended);
     Server { address, scheme, stop, task: tokio::spawn(async move { serving.await }) }
+}
+
+async fn tell_peer(ConnectInfo(Peer(peer)): ConnectInfo<Peer>, mut request: Request, next: Next) -> Response {
+    request.extensions_mut().insert(TcpConnectInfo { local_addr: None, remote_addr: Some(peer) });
+    next.run(request).await
 }
 
 #[cfg(test)]

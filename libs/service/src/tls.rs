@@ -12,7 +12,7 @@ mod reload;
 mod tests;
 
 pub use connection::Connection;
-pub use incoming::Incoming;
+pub use incoming::{Incoming, Peer};
 
 use crate::config::{Common, Problem};
 use rustls::pki_types::pem::PemObject;

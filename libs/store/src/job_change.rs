@@ -43,8 +43,16 @@ pub struct Locked {
 /// [`StoreError::Database`]; a lock that could not be had in time is worth a later try.
 pub async fn lock(tx: &Transaction<'_>, jobs: &[JobId]) -> Result<Locked, StoreError> {
     let stored = lock_jobs(tx, jobs).await?;
+    Ok(Locked { at: lock_queued(tx, jobs).await?, jobs: stored })
+}
+
+/// Locks the queued runs of jobs that are locked, for whoever locks something else in between; the moment of the change.
+///
+/// # Errors
+/// As [`lock`].
+pub async fn lock_queued(tx: &Transaction<'_>, jobs: &[JobId]) -> Result<DateTime<Utc>, StoreError> {
     tx.query(sql!("job_change/lock_queue.sql"), &[&uuids(jobs)]).await?;
-    Ok(Locked { at: now(tx).await?, jobs: stored })
+    now(tx).await
 }
 
 /// The same for whoever takes nothing back: what is queued is handed out meanwhile.

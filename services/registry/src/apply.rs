@@ -2,9 +2,9 @@
 //!
 //! With labels to prune by, jobs that have them and are not in the set are deleted by it. A dry run stores nothing.
 //!
-//! Order of locks: the jobs that exist, those that name a calendar of the set among them, by id; then the calendars,
-//! then the channels, then the check-ins; then new names. Whoever overtakes between looking something up and locking it makes the
-//! transaction start again.
+//! Order of locks: the jobs that exist, those that name a calendar of the set among them, by id; then the tenant's limits,
+//! if jobs may be new; then what is queued of those jobs, the calendars, the channels, the check-ins; then new names. Whoever
+//! overtakes between looking something up and locking it makes the transaction start again.
 
 mod check_ins;
 mod coming;
@@ -13,6 +13,7 @@ mod write;
 
 use crate::calendars;
 use crate::failure::{Failure, retrying, wrong};
+use crate::limits::Limits;
 use crate::references::Known;
 use crate::registry::Registry;
 use chrono::{DateTime, Utc};
@@ -72,7 +73,7 @@ async fn apply(store: &Store, caller: &Caller, set: &Set) -> Result<Outcome, Fai
     let mut client = store.client("apply a set").await?;
     let tx = client.begin("apply a set").await?;
     // A set that is wrong anyway waits for nobody's jobs.
-    let Jobs { at, named, users, pruned } = if set.errors.is_empty() {
+    let Jobs { at, limits, named, users, pruned } = if set.errors.is_empty() {
         lock_jobs(&tx, caller, set).await?
     } else {
         Jobs { at: job_change::now(&tx).await?, ..Jobs::default() }
@@ -88,7 +89,7 @@ async fn apply(store: &Store, caller: &Caller, set: &Set) -> Result<Outcome, Fai
     let mut users = calendars::still_used(&tx, caller, &set.calendar_names(), users).await?;
     users.retain(|user| pruned.iter().all(|job| job.id != user.id));
     let (events, results, steps) = (Vec::new(), Vec::new(), Vec::new());
-    let mut writing = Writing { tx: &tx, caller, at, events, results, steps };
+    let mut writing = Writing { tx: &tx, caller, at, limits, events, results, steps };
     writing.channels(&set.channels, &by_name(channels, |channel| &channel.name)).await?;
     let calendars = by_name(calendars, |calendar| &calendar.name);
     let changed = writing.calendars(&set.calendars, &calendars, &users, &mut known).await?;
@@ -112,6 +113,8 @@ async fn apply(store: &Store, caller: &Caller, set: &Set) -> Result<Outcome, Fai
 struct Jobs {
     /// The moment of the change.
     at: DateTime<Utc>,
+    /// What the tenant may have.
+    limits: Limits,
     /// Those of the set that exist, by name.
     named: BTreeMap<String, Stored>,
     /// Those that named a calendar of the set when they were looked for.
@@ -137,7 +140,10 @@ async fn lock_jobs(tx: &Transaction<'_>, caller: &Caller, set: &Set) -> Result<J
         ));
     }
     let ids: BTreeSet<JobId> = users.iter().chain(found.values()).chain(&labelled).copied().collect();
-    let locked = job_change::lock(tx, &ids.into_iter().collect::<Vec<_>>()).await?;
+    let ids: Vec<JobId> = ids.into_iter().collect();
+    let locked = job_change::lock_unqueued(tx, &ids).await?;
+    let limits = Limits::hold(tx, caller, found.len() < names.len()).await?;
+    let at = job_change::lock_queued(tx, &ids).await?;
     let (mut named, mut locked_users, mut pruned) = (BTreeMap::new(), Vec::new(), Vec::new());
     for job in locked.jobs.into_iter().filter(|job| job.deleted_at.is_none()) {
         if users.contains(&job.id) {
@@ -152,11 +158,7 @@ async fn lock_jobs(tx: &Transaction<'_>, caller: &Caller, set: &Set) -> Result<J
     pruned.sort_by(|one, other| one.name.cmp(&other.name));
     let same = found.iter().all(|(name, id)| named.get(name).is_some_and(|job| job.id == *id));
     // Renamed or deleted between the look and the lock.
-    if same {
-        Ok(Jobs { at: locked.at, named, users: locked_users, pruned })
-    } else {
-        Err(Failure::Overtaken)
-    }
+    if same { Ok(Jobs { at, limits, named, users: locked_users, pruned }) } else { Err(Failure::Overtaken) }
 }
 
 /// The calendars that the set names or defines, as far as they exist: they stay until the transaction ends.

@@ -2,6 +2,9 @@
 //! token is refused within that time, and a stream that it has opened ends. The lookup is by an index on the hash: no
 //! secret is compared byte by byte, so there is no comparison whose duration could tell something about one.
 //!
+//! An address that sends one unknown token after another is told to wait, and costs no more look-ups meanwhile; a token
+//! that was valid here a while ago is looked up all the same, so that whoever shares the address goes on.
+//!
 //! When a token was used is noted beside the requests, never in one. What a role may do is said by each method, in its
 //! first line.
 
@@ -9,6 +12,7 @@ use crate::rate::Buckets;
 use model::ids::TenantId;
 use rpc::auth::{Authenticate, Caller, Role};
 use std::collections::{HashMap, HashSet};
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use store::api_token::{self, Token};
@@ -19,6 +23,12 @@ use uuid::Uuid;
 
 /// Tokens that are remembered at most; past it, all are forgotten and looked up again.
 const REMEMBERED_MAX: usize = 10_000;
+/// Look-ups a second of unknown tokens that come from one address.
+const UNKNOWN_PER_SECOND: u32 = 10;
+/// Such look-ups at once after a pause: as many programs with new tokens may start behind one address.
+const UNKNOWN_BURST: u32 = 100;
+/// Of an IPv6 address: what one customer of a provider has for itself.
+const IPV6_PREFIX: u128 = u128::MAX << 64;
 /// Between two looks whether the token of a stream still counts. With the time that one is remembered, 500 ms, less than
 /// a second.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
@@ -32,6 +42,8 @@ pub struct Tokens {
     remembered: Mutex<HashMap<[u8; 32], (Instant, Caller)>>,
     /// None when the rate is not limited.
     buckets: Option<Mutex<Buckets>>,
+    /// Of look-ups that found nobody, by address.
+    unknown: Mutex<Buckets<IpAddr>>,
     /// Since the last note.
     used: Mutex<HashSet<Uuid>>,
 }
@@ -40,13 +52,18 @@ impl Tokens {
     /// Tokens of the cell, each remembered for `remember`.
     pub fn new(store: Store, remember: Duration, buckets: Option<Buckets>) -> Self {
         let buckets = buckets.map(Mutex::new);
-        Self { store, remember, remembered: Mutex::default(), buckets, used: Mutex::default() }
+        let unknown = Mutex::new(Buckets::new(UNKNOWN_PER_SECOND, UNKNOWN_BURST));
+        Self { store, remember, remembered: Mutex::default(), buckets, unknown, used: Mutex::default() }
     }
 
-    fn recall(&self, hash: &[u8; 32], now: Instant) -> Option<Caller> {
-        let remembered = locked(&self.remembered);
-        let (since, caller) = remembered.get(hash)?;
-        (now.duration_since(*since) < self.remember).then(|| caller.clone())
+    fn recall(&self, hash: &[u8; 32], now: Instant) -> Recalled {
+        match locked(&self.remembered).get(hash) {
+            Some((since, caller)) if now.duration_since(*since) < self.remember => {
+                Recalled::Valid(caller.clone())
+            }
+            Some(_) => Recalled::WasValid,
+            None => Recalled::Never,
+        }
     }
 
     /// Remembers from `asked`, the moment before the database was asked: the answer is not fresher than that.
@@ -56,6 +73,34 @@ impl Tokens {
             remembered.clear();
         }
         remembered.insert(hash, (asked, caller));
+    }
+
+    /// Looks a token up, unless `source` has tried too many that are nobody's.
+    async fn look_up(
+        &self,
+        hash: [u8; 32],
+        asked: Instant,
+        source: Option<IpAddr>,
+    ) -> Result<Caller, Status> {
+        if let Some(source) = source {
+            let taken = locked(&self.unknown).take(source, asked); // before the look-up: many may be under way
+            taken.map_err(|wait| {
+                rpc::status::try_later("too many unknown tokens came from your address", wait)
+            })?;
+        }
+        let found = api_token::find(&self.store, &hash).await;
+        if let (Some(source), Ok(Some(_)) | Err(_)) = (source, &found) {
+            locked(&self.unknown).give_back(source);
+        }
+        let token = found.map_err(|error: StoreError| rpc::status::unavailable("PostgreSQL", &error))?;
+        let Some(token) = token else {
+            locked(&self.remembered).remove(&hash);
+            return Err(rpc::status::unauthenticated());
+        };
+        let caller = caller(token);
+        locked(&self.used).insert(caller.token_id);
+        self.remember(hash, asked, caller.clone());
+        Ok(caller)
     }
 
     /// Notes which tokens were used since the last note; those of a note that fails are noted when they are used next.
@@ -82,20 +127,28 @@ pub async fn note(tokens: Arc<Tokens>, stop: CancellationToken) {
     tokens.note_use().await;
 }
 
+/// What is remembered of a token.
+enum Recalled {
+    /// It counts without a look.
+    Valid(Caller),
+    /// It counted once, and has to be looked up.
+    WasValid,
+    /// Nothing.
+    Never,
+}
+
 impl Authenticate for Tokens {
     async fn authenticate(&self, secret: &str) -> Result<Caller, Status> {
-        let hash = api_token::hash(secret);
-        let asked = Instant::now();
-        if let Some(caller) = self.recall(&hash, asked) {
-            return Ok(caller);
+        self.authenticate_from(None, secret).await
+    }
+
+    async fn authenticate_from(&self, peer: Option<IpAddr>, secret: &str) -> Result<Caller, Status> {
+        let (hash, asked) = (api_token::hash(secret), Instant::now());
+        match self.recall(&hash, asked) {
+            Recalled::Valid(caller) => Ok(caller),
+            Recalled::WasValid => self.look_up(hash, asked, None).await,
+            Recalled::Never => self.look_up(hash, asked, peer.map(source)).await,
         }
-        let token = api_token::find(&self.store, &hash)
-            .await
-            .map_err(|error: StoreError| rpc::status::unavailable("PostgreSQL", &error))?;
-        let caller = token.map(caller).ok_or_else(rpc::status::unauthenticated)?;
-        locked(&self.used).insert(caller.token_id);
-        self.remember(hash, asked, caller.clone());
-        Ok(caller)
     }
 
     fn admit(&self, caller: &Caller) -> Result<(), Status> {
@@ -116,6 +169,14 @@ impl Authenticate for Tokens {
     }
 }
 
+/// Whom the tries from an address are held against.
+fn source(peer: IpAddr) -> IpAddr {
+    match peer.to_canonical() {
+        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & IPV6_PREFIX).into(),
+        v4 => v4,
+    }
+}
+
 /// A worker's token of every tenant gets a tenant here that has no jobs; its role reaches none of our methods anyway.
 fn caller(token: Token) -> Caller {
     let role = role(token.role);
@@ -130,5 +191,19 @@ pub const fn role(stored: api_token::Role) -> Role {
         api_token::Role::Editor => Role::Editor,
         api_token::Role::Viewer => Role::Viewer,
         api_token::Role::Worker => Role::Worker,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_one_customer_are_one_source() {
+        let of = |text: &str| source(text.parse().expect("an address")).to_string();
+        assert_eq!(of("192.0.2.7"), "192.0.2.7");
+        assert_eq!(of("::ffff:192.0.2.7"), "192.0.2.7");
+        assert_eq!(of("2001:db8:1:2:3:4:5:6"), "2001:db8:1:2::");
+        assert_ne!(of("2001:db8:1:3::1"), of("2001:db8:1:2::1"));
     }
 }

@@ -25,6 +25,8 @@ use tonic::{Request, Response, Status};
 const PAGE_DATES_MAX: i64 = 50_000;
 /// Jobs that a refused deletion names.
 const JOBS_NAMED: usize = 5;
+/// Dates of a change that are shown.
+const DATES_SHOWN: usize = 50;
 /// The years that schedules know.
 const YEARS: std::ops::RangeInclusive<i32> = 1970..=2199;
 
@@ -277,6 +279,26 @@ pub fn naming(jobs: &[Stored], calendar: &str) -> usize {
     jobs.iter().filter(names).count()
 }
 
+/// The dates that one set has and the other has not, in order; past the first ones, how many more.
+pub fn differences(before: &[NaiveDate], after: &[NaiveDate]) -> Vec<v1::FieldChange> {
+    let (before, after): (BTreeSet<_>, BTreeSet<_>) = (before.iter().collect(), after.iter().collect());
+    let differing: Vec<_> = before.symmetric_difference(&after).collect();
+    let change = |before: Option<String>, after: Option<String>| v1::FieldChange {
+        field: "dates".to_owned(),
+        before,
+        after,
+    };
+    let shown = differing.iter().take(DATES_SHOWN).map(|date| {
+        let of = |dates: &BTreeSet<&NaiveDate>| dates.contains(*date).then(|| date.to_string());
+        change(of(&before), of(&after))
+    });
+    let mut changes: Vec<_> = shown.collect();
+    if let Some(more) = differing.len().checked_sub(DATES_SHOWN).filter(|more| *more > 0) {
+        changes.push(change(None, Some(format!("… and {more} more that differ"))));
+    }
+    changes
+}
+
 async fn delete(store: &Store, caller: &Caller, name: &str) -> Result<(), Failure> {
     get(store, caller, name).await?;
     let mut client = store.client("delete a calendar").await?;
@@ -349,6 +371,26 @@ mod tests {
         assert!(read(&of(limits::CALENDAR_DATES)).is_ok());
         let errors = read(&of(limits::CALENDAR_DATES + 1)).expect_err("too many");
         assert_eq!(errors[0].field, "dates");
+    }
+
+    #[test]
+    fn dates_that_differ_are_told_in_order_and_not_without_end() {
+        let dates = |dates: &[&str]| read(&calendar(dates)).expect("sound").dates;
+        let (before, after) =
+            (dates(&["2026-12-24", "2026-12-25"]), dates(&["2026-12-25", "2026-12-26", "2026-01-01"]));
+        let told: Vec<_> =
+            differences(&before, &after).into_iter().map(|one| (one.before, one.after)).collect();
+        let some = |text: &str| Some(text.to_owned());
+        assert_eq!(
+            told,
+            [(None, some("2026-01-01")), (some("2026-12-24"), None), (None, some("2026-12-26"))]
+        );
+        assert_eq!(differences(&after, &after), []);
+        let first = NaiveDate::from_ymd_opt(2000, 1, 1).expect("a day");
+        let many: Vec<_> = first.iter_days().take(DATES_SHOWN + 7).collect();
+        let told = differences(&[], &many);
+        assert_eq!(told.len(), DATES_SHOWN + 1);
+        assert_eq!(told[DATES_SHOWN].after.as_deref(), Some("… and 7 more that differ"));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 mod definition;
 mod told;
 
-pub use definition::{Written, read};
+pub use definition::{Written, differences, read};
 
 use crate::failure::{Failure, retrying, wrong};
 use crate::registry::Registry;

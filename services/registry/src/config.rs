@@ -20,6 +20,11 @@ service::settings! {
         token_requests_per_second: u32 = 5_000,
         /// Requests of one token at once after a pause.
         token_requests_burst: u32 = 10_000,
+        /// Runs a second that a tenant triggers or runs again, in this process; 0 for any number. Four times as many
+        /// at once after a pause; more are refused, and told when to try again.
+        tenant_runs_per_second: u32 = 100,
+        /// Backfills a second of a tenant, estimates of them too, limited alike.
+        tenant_backfills_per_second: u32 = 5,
         /// A request's size at most, in bytes.
         request_bytes_max: usize = 8_388_608,
     }

@@ -7,9 +7,10 @@
 use crate::audit;
 use crate::definition::{self, Given};
 use crate::failure::{Failure, retrying};
+use crate::limits::{Asked, Limits};
 use crate::references::{self, Known};
 use crate::registry::Registry;
-use crate::{backfill, idempotency, job_list, limits, pause, revisions, trigger, why};
+use crate::{backfill, idempotency, job_list, pause, revisions, trigger, why};
 use rpc::auth::{Caller, Role};
 use rpc::v1;
 use rpc::v1::job_service_server::JobService;
@@ -110,6 +111,7 @@ impl JobService for Registry {
         request: Request<v1::TriggerJobRequest>,
     ) -> Result<Response<v1::JobRun>, Status> {
         let caller = Caller::of(&request, Role::Editor)?.clone();
+        self.by_hand.run(caller.tenant_id)?;
         let key = idempotency::key(&request)?;
         Ok(Response::new(trigger::trigger(&self.store, &caller, &request.into_inner(), key).await?))
     }
@@ -119,6 +121,7 @@ impl JobService for Registry {
         request: Request<v1::BackfillJobRequest>,
     ) -> Result<Response<v1::BackfillJobResponse>, Status> {
         let caller = Caller::of(&request, Role::Editor)?.clone();
+        self.by_hand.backfill(caller.tenant_id)?;
         let key = idempotency::key(&request)?;
         Ok(Response::new(backfill::backfill(&self.store, &caller, &request.into_inner(), key).await?))
     }
@@ -177,8 +180,8 @@ async fn create(store: &Store, caller: &Caller, given: &Given) -> Result<Stored,
     let at = job_change::now(&tx).await?;
     let owner = definition::new_owner(caller.tenant_id, at);
     let written = given.resolved(&known, None, owner, at).map_err(Failure::Invalid)?;
-    let asked = limits::Asked { index: None, definition: &written.definition, before: None, owner };
-    limits::check(&tx, caller, at, &[asked], 1).await?;
+    let asked = Asked { index: None, definition: &written.definition, before: None, owner };
+    Limits::hold(&tx, caller, true).await?.check(&tx, caller, at, &[asked], 1).await?;
     let new = definition::creation(&written, owner, known.dates());
     let created = job_change::create(&tx, caller.tenant_id, at, &caller.token_name, &[new]).await;
     created.map_err(|error| name_taken(error, &written.name))?;
@@ -242,13 +245,13 @@ async fn update(store: &Store, caller: &Caller, found: &Stored, wanted: &Wanted)
     }
     let change = definition::change(&job, &written, known.dates(), locked.at);
     let Some(change) = change else { return Ok(job) };
-    let asked = limits::Asked {
+    let asked = Asked {
         index: None,
         definition: &written.definition,
         before: Some(&job.definition),
         owner: definition::owner(&job),
     };
-    limits::check(&tx, caller, locked.at, &[asked], 0).await?;
+    Limits::hold(&tx, caller, false).await?.check(&tx, caller, locked.at, &[asked], 0).await?;
     let generation = change.generation;
     let changed =
         job_change::change(&tx, locked.at, &caller.token_name, job_change::Action::Changed, &[change]).await;

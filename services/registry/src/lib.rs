@@ -11,6 +11,7 @@ mod apply;
 mod audit;
 mod auth;
 mod backfill;
+mod by_hand;
 mod calendars;
 mod channels;
 mod check_ins;
@@ -48,6 +49,8 @@ mod why;
 
 pub use config::RegistryConfig;
 
+use by_hand::ByHand;
+use registry::Registry;
 use secrecy::ExposeSecret;
 use service::config::{Common, Problem};
 use service::runtime::{BoxError, Context};
@@ -55,6 +58,7 @@ use service::shutdown::Drain;
 use std::sync::Arc;
 use std::time::Duration;
 use store::{Settings, Store, clock};
+use watching::Watching;
 
 /// The longest pause inside a transaction: what it has locked is not planned meanwhile.
 const IDLE_IN_TRANSACTION: Duration = Duration::from_secs(5);
@@ -69,10 +73,9 @@ pub async fn run(context: Context<RegistryConfig>) -> Result<(), BoxError> {
     let request_bytes_max = context.settings.request_bytes_max;
     let tokens = Arc::new(tokens(&store, &context.settings));
     let database = context.health.condition("database");
-    let watching = watching::Watching::until(context.shutdown.clone());
+    let registry = registry(&context, &store);
     let routes =
-        registry::routes(&store, watching, tokens.clone(), request_bytes_max, metrics::Metrics::new())
-            .await?;
+        registry::routes(registry, tokens.clone(), request_bytes_max, metrics::Metrics::new()).await?;
     let listener = context.listen("listen_grpc", context.settings.listen_grpc).await?;
     let grpc = listener.url();
     context.warn_of_clear_tokens("listen_http", context.common.listen_http);
@@ -107,6 +110,15 @@ pub async fn run(context: Context<RegistryConfig>) -> Result<(), BoxError> {
     let _ = drain.stage("use of tokens", async { drop(note.await) }).await;
     store.close();
     Ok(())
+}
+
+fn registry(context: &Context<RegistryConfig>, store: &Store) -> Registry {
+    let own = &context.settings;
+    Registry {
+        store: store.clone(),
+        watching: Watching::until(context.shutdown.clone(), own.database_connections_max),
+        by_hand: ByHand::new(own.tenant_runs_per_second, own.tenant_backfills_per_second),
+    }
 }
 
 fn tokens(store: &Store, own: &RegistryConfig) -> auth::Tokens {

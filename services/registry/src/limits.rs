@@ -34,34 +34,59 @@ pub struct Asked<'a> {
     pub owner: Owner,
 }
 
-/// Refuses definitions that are over a limit of the caller's tenant, and `new` jobs more than it has room for. Comes
-/// after the locks of jobs, and before what is created.
-///
-/// # Errors
-/// [`Failure::OverLimit`], with every limit that is exceeded.
-pub async fn check(
-    tx: &Transaction<'_>,
-    caller: &Caller,
-    at: DateTime<Utc>,
-    asked: &[Asked<'_>],
-    new: usize,
-) -> Result<(), Failure> {
-    let tenant = caller.tenant_id;
-    let Some(stored) = tenant_limit::read(tx, tenant).await? else { return Ok(()) };
-    let mut exceeded = over(&stored, asked, at);
-    // Whether there is a limit at all was read without a lock: one that is set this moment counts from the next change on.
-    if stored.limits.jobs_max.is_some() && new > 0 {
-        tenant_limit::hold(tx, tenant).await?;
-        let stored = tenant_limit::read(tx, tenant).await?.unwrap_or(stored);
-        if let Some(most) = stored.limits.jobs_max {
-            let jobs = tenant_limit::jobs(tx, tenant, i64::from(most) + 1).await?;
+/// What limits the caller's tenant, as a transaction has found it; none when nothing does.
+#[derive(Debug, Default)]
+pub struct Limits(Option<tenant_limit::Stored>);
+
+impl Limits {
+    /// Reads them. Keeps others from creating jobs of the tenant until the transaction ends, if this one `creates` some and
+    /// their number is limited; that lock comes after those of jobs, and before those of what is queued and created.
+    ///
+    /// # Errors
+    /// When the database can't be asked.
+    pub async fn hold(tx: &Transaction<'_>, caller: &Caller, creates: bool) -> Result<Self, Failure> {
+        let stored = tenant_limit::read(tx, caller.tenant_id).await?;
+        // Whether there is a limit at all was read without a lock: one that is set this moment counts from the next
+        // change on.
+        if creates && stored.as_ref().is_some_and(|stored| stored.limits.jobs_max.is_some()) {
+            tenant_limit::hold(tx, caller.tenant_id).await?;
+            return Ok(Self(tenant_limit::read(tx, caller.tenant_id).await?));
+        }
+        Ok(Self(stored))
+    }
+
+    /// Refuses definitions that are over a limit, and `new` jobs more than there is room for.
+    ///
+    /// # Errors
+    /// [`Failure::OverLimit`], with every limit that is exceeded.
+    pub async fn check(
+        &self,
+        tx: &Transaction<'_>,
+        caller: &Caller,
+        at: DateTime<Utc>,
+        asked: &[Asked<'_>],
+        new: usize,
+    ) -> Result<(), Failure> {
+        let Some(stored) = &self.0 else { return Ok(()) };
+        let mut exceeded = over(stored, asked, at);
+        if let Some(most) = stored.limits.jobs_max.filter(|_| new > 0) {
+            let jobs = tenant_limit::jobs(tx, caller.tenant_id, i64::from(most) + 1).await?;
             let new = i64::try_from(new).unwrap_or(i64::MAX);
             if jobs.saturating_add(new) > i64::from(most) {
                 exceeded.push(no_room(&stored.tenant, jobs, i64::from(most), new));
             }
         }
+        if exceeded.is_empty() { Ok(()) } else { Err(Failure::OverLimit(exceeded)) }
     }
-    if exceeded.is_empty() { Ok(()) } else { Err(Failure::OverLimit(exceeded)) }
+}
+
+/// Whether the caller's tenant sees runs that are scheduled at an instant.
+///
+/// # Errors
+/// When the database can't be asked.
+pub async fn is_shown(store: &Store, caller: &Caller, scheduled_for: DateTime<Utc>) -> Result<bool, Failure> {
+    let from = tenant_limit::shown_from(store, caller.tenant_id).await?;
+    Ok(from.is_none_or(|from| from <= scheduled_for))
 }
 
 /// Says that there is no run scheduled at an instant that lies further back than the caller's tenant sees.
@@ -74,9 +99,10 @@ pub async fn still_shown(
     scheduled_for: DateTime<Utc>,
     name: impl FnOnce() -> String,
 ) -> Result<(), Failure> {
-    match tenant_limit::shown_from(store, caller.tenant_id).await? {
-        Some(from) if scheduled_for < from => Err(Failure::NotFound { kind: "run", name: name() }),
-        _ => Ok(()),
+    if is_shown(store, caller, scheduled_for).await? {
+        Ok(())
+    } else {
+        Err(Failure::NotFound { kind: "run", name: name() })
     }
 }
 

@@ -54,10 +54,10 @@ pub async fn watch(
     }
     let place = watching.place(caller.tenant_id)?;
     let (sender, messages) = mpsc::channel(WAITING_MAX);
-    let (store, stop, once) = (store.clone(), watching.stopped(), request.once);
+    let (store, watching, once) = (store.clone(), watching.clone(), request.once);
     tokio::spawn(async move {
-        let _place = place;
-        let following = follow(&store, &job, scheduled_for, once, &sender);
+        let (_place, stop) = (place, watching.stopped());
+        let following = follow(&store, &watching, &job, scheduled_for, once, &sender);
         tokio::select! {
             () = stop.cancelled() => {}
             () = sender.closed() => {}
@@ -74,6 +74,7 @@ pub async fn watch(
 
 async fn follow(
     store: &Store,
+    watching: &Watching,
     job: &Stored,
     scheduled_for: DateTime<Utc>,
     once: bool,
@@ -82,11 +83,13 @@ async fn follow(
     let mut seen = Seen::default();
     let mut looks_after_end = 0;
     loop {
+        let turn = watching.look().await;
         // In this order: what is shown after the run was seen to have ended is its last word.
         let Some(found) = history::get(store, job.tenant, job.id, scheduled_for).await? else {
             return Ok(());
         };
         let live = run_live::read(store, job.tenant, job.id, scheduled_for).await?;
+        drop(turn);
         let ended = is_end(found.phase);
         looks_after_end += u32::from(ended);
         let over = once || looks_after_end > LOOKS_AFTER_END;

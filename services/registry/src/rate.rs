@@ -1,31 +1,32 @@
-//! How fast one token may ask: a bucket for each, in this process only, so that a token has as many requests a second as
-//! there are registries times the limit.
+//! How fast one token may ask, a tenant or an address: a bucket for each, in this process only, so that a token has as many
+//! requests a second as there are registries times the limit.
 //!
-//! Pure: time is an argument.
+//! Invariant: however many ask, no more than [`BUCKETS_MAX`] buckets are kept. Pure: time is an argument.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::time::{Duration, Instant};
 use uuid::Uuid;
 
-/// Buckets that are kept at most; past it, the full ones, which say nothing, are forgotten.
+/// Buckets that are kept at most; past it, the full ones, which say nothing, are forgotten, and all if that makes no room.
 const BUCKETS_MAX: usize = 10_000;
 
-/// Buckets of requests, by token.
+/// Buckets of requests, by who makes them.
 #[derive(Debug)]
-pub struct Buckets {
+pub struct Buckets<By = Uuid> {
     per_second: u32,
     burst: f64,
-    buckets: HashMap<Uuid, Bucket>,
+    buckets: HashMap<By, Bucket>,
 }
 
-/// What a token had left, and when.
+/// What somebody had left, and when.
 #[derive(Debug, Clone, Copy)]
 struct Bucket {
     left: f64,
     at: Instant,
 }
 
-impl Buckets {
+impl<By: Copy + Eq + Hash> Buckets<By> {
     /// `per_second` requests, and `burst` at once after a pause.
     pub fn new(per_second: u32, burst: u32) -> Self {
         Self { per_second, burst: f64::from(burst.max(1)), buckets: HashMap::new() }
@@ -36,17 +37,20 @@ impl Buckets {
         self.per_second
     }
 
-    /// Takes a request of `token`.
+    /// Takes a request of `by`.
     ///
     /// # Errors
     /// How long to wait, when there is none left.
-    pub fn take(&mut self, token: Uuid, now: Instant) -> Result<(), Duration> {
+    pub fn take(&mut self, by: By, now: Instant) -> Result<(), Duration> {
         let rate = f64::from(self.per_second);
         let (burst, full) = (self.burst, Bucket { left: self.burst, at: now });
-        if self.buckets.len() >= BUCKETS_MAX && !self.buckets.contains_key(&token) {
+        if self.buckets.len() >= BUCKETS_MAX && !self.buckets.contains_key(&by) {
             self.buckets.retain(|_, bucket| bucket.at(now, rate, burst) < burst);
+            if self.buckets.len() >= BUCKETS_MAX {
+                self.buckets.clear();
+            }
         }
-        let bucket = self.buckets.entry(token).or_insert(full);
+        let bucket = self.buckets.entry(by).or_insert(full);
         let left = bucket.at(now, rate, burst);
         if left < 1.0 {
             *bucket = Bucket { left, at: now };
@@ -54,6 +58,13 @@ impl Buckets {
         }
         *bucket = Bucket { left: left - 1.0, at: now };
         Ok(())
+    }
+
+    /// Gives back a request that was taken and does not count.
+    pub fn give_back(&mut self, by: By) {
+        if let Some(bucket) = self.buckets.get_mut(&by) {
+            bucket.left = (bucket.left + 1.0).min(self.burst);
+        }
     }
 }
 
@@ -95,5 +106,24 @@ mod tests {
         }
         assert_eq!(buckets.take(Uuid::max(), begin + Duration::from_secs(1)), Ok(()));
         assert_eq!(buckets.buckets.len(), 1);
+    }
+
+    #[test]
+    fn there_are_never_too_many_buckets_even_if_none_is_full() {
+        let (mut buckets, begin) = (Buckets::new(1, 3), Instant::now());
+        for by in 0..3 * BUCKETS_MAX {
+            assert_eq!(buckets.take(by, begin), Ok(()));
+            assert!(buckets.buckets.len() <= BUCKETS_MAX);
+        }
+    }
+
+    #[test]
+    fn what_is_given_back_can_be_taken_again_and_is_no_more_than_the_burst() {
+        let (mut buckets, begin) = (Buckets::new(1, 1), Instant::now());
+        assert_eq!(buckets.take(7, begin), Ok(()));
+        buckets.give_back(7);
+        buckets.give_back(7);
+        assert_eq!(buckets.take(7, begin), Ok(()));
+        assert!(buckets.take(7, begin).is_err());
     }
 }

@@ -1,8 +1,12 @@
 //! The services' common ground, and how they are put together: the same routes answer gRPC and REST.
 
 use crate::auth::Tokens;
+use crate::by_hand::ByHand;
 use crate::metrics::{self, Metrics};
 use crate::watching::Watching;
+use axum::extract::{Request, State};
+use axum::middleware::{self, Next};
+use axum::response::Response;
 use rpc::v1::alert_service_server::AlertServiceServer;
 use rpc::v1::apply_service_server::ApplyServiceServer;
 use rpc::v1::audit_service_server::AuditServiceServer;
@@ -17,6 +21,7 @@ use rpc::v1::tenant_service_server::TenantServiceServer;
 use rpc::v1::token_service_server::TokenServiceServer;
 use std::sync::Arc;
 use store::Store;
+use tonic::Status;
 use tonic::service::Routes;
 
 /// What every method needs.
@@ -24,20 +29,22 @@ use tonic::service::Routes;
 pub struct Registry {
     pub(crate) store: Store,
     pub(crate) watching: Watching,
+    pub(crate) by_hand: ByHand,
 }
+
+/// The code of a message that is larger than tonic may decode; no method of ours answers so.
+const OVER_DECODING_LIMIT: &str = "11";
 
 /// All services, health and reflection among them, behind the lookup of tokens; no request has more than `size` bytes.
 ///
 /// # Errors
 /// When the contract can't be reflected, which a test of `rpc` excludes.
 pub async fn routes(
-    store: &Store,
-    watching: Watching,
+    registry: Registry,
     tokens: Arc<Tokens>,
     size: usize,
     metrics: Metrics,
 ) -> Result<Routes, Box<dyn std::error::Error + Send + Sync>> {
-    let registry = Registry { store: store.clone(), watching };
     let (reporter, health) = tonic_health::server::health_reporter();
     reporter.set_serving::<JobServiceServer<Registry>>().await;
     let routes = Routes::new(JobServiceServer::new(registry.clone()).max_decoding_message_size(size))
@@ -54,5 +61,17 @@ pub async fn routes(
         .add_service(StatusServiceServer::new(registry).max_decoding_message_size(size))
         .add_service(health)
         .add_service(rpc::reflection::service()?);
+    let routes = routes.prepare().into_axum_router();
+    let routes = Routes::from(routes.layer(middleware::from_fn_with_state(size, name_size_limit)));
     Ok(metrics::measured(rpc::auth::guard(routes, tokens), metrics))
+}
+
+/// Says that a message is too large as every other limit is told: tonic calls it out of range, which REST has for wrong
+/// values.
+async fn name_size_limit(State(size): State<usize>, request: Request, next: Next) -> Response {
+    let response = next.run(request).await;
+    if response.headers().get("grpc-status").is_some_and(|code| code == OVER_DECODING_LIMIT) {
+        return Status::resource_exhausted(format!("the request has more than {size} bytes")).into_http();
+    }
+    response
 }

@@ -4,13 +4,14 @@
 
 use crate::docs_page;
 use axum::Router;
-use axum::extract::{Path, Query, RawQuery, State};
+use axum::extract::{Extension, Path, Query, RawQuery, State};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Json, Response};
 use axum::routing::get;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use model::validate::FieldError;
+use rpc::auth::Counted;
 use rpc::transcode::{Gateway, GatewayError, problem};
 use rpc::v1::{self, run_service_client::RunServiceClient};
 use serde_json::{Value, json};
@@ -49,11 +50,12 @@ async fn output(
     Path((job, scheduled_for)): Path<(String, String)>,
     wanted: Result<Query<Wanted>, axum::extract::rejection::QueryRejection>,
     headers: http::HeaderMap,
+    counted: Option<Extension<Counted>>,
 ) -> Response {
     let Ok(Query(Wanted { once })) = wanted else {
         return problem(&Status::invalid_argument("once: use true or false"));
     };
-    let request = authorized(v1::WatchOutputRequest { job, scheduled_for, once }, &headers);
+    let request = handed_on(v1::WatchOutputRequest { job, scheduled_for, once }, &headers, counted);
     match RunServiceClient::new(routes).watch_output(request).await {
         Ok(messages) => Sse::new(messages.into_inner().map(|message| Ok::<_, Infallible>(event(message))))
             .keep_alive(KeepAlive::default())
@@ -62,8 +64,12 @@ async fn output(
     }
 }
 
-fn authorized<T>(message: T, headers: &http::HeaderMap) -> Request<T> {
+/// A call of the caller's whom the guard of REST has let in, and counted.
+fn handed_on<T>(message: T, headers: &http::HeaderMap, counted: Option<Extension<Counted>>) -> Request<T> {
     let mut request = Request::new(message);
+    if let Some(Extension(counted)) = counted {
+        request.extensions_mut().insert(counted);
+    }
     if let Some(authorization) = headers.get(http::header::AUTHORIZATION) {
         let mut only = http::HeaderMap::new();
         only.insert(http::header::AUTHORIZATION, authorization.clone());
@@ -79,6 +85,7 @@ async fn watch(
     State(routes): State<Routes>,
     RawQuery(query): RawQuery,
     headers: http::HeaderMap,
+    counted: Option<Extension<Counted>>,
 ) -> Response {
     let mut wanted = match watched(query.as_deref().unwrap_or_default()) {
         Ok(wanted) => wanted,
@@ -87,7 +94,7 @@ async fn watch(
     if let Some(last) = headers.get(LAST_EVENT_ID).and_then(|id| id.to_str().ok()) {
         last.clone_into(&mut wanted.resume_token);
     }
-    match RunServiceClient::new(routes).watch_runs(authorized(wanted, &headers)).await {
+    match RunServiceClient::new(routes).watch_runs(handed_on(wanted, &headers, counted)).await {
         Ok(messages) => {
             Sse::new(messages.into_inner().map(|message| Ok::<_, Infallible>(run_event(message))))
                 .into_response()

@@ -47,6 +47,7 @@ impl RunService for Registry {
 
     async fn rerun_run(&self, request: Request<v1::RerunRunRequest>) -> Result<Response<v1::JobRun>, Status> {
         let caller = Caller::of(&request, Role::Editor)?.clone();
+        self.by_hand.run(caller.tenant_id)?;
         let key = idempotency::key(&request)?;
         Ok(Response::new(rerun::rerun(&self.store, &caller, &request.into_inner(), key).await?))
     }

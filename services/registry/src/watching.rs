@@ -1,10 +1,12 @@
 //! How many watch at a time, and until when: a stream that is open costs looks at the database for as long as it is.
 //!
-//! Invariant: no tenant takes more than its share, so that those of another find a place.
+//! Invariants: no tenant takes more than its share, so that those of another find a place; all of them together look with
+//! a quarter of the connections at most, so that however many watch, and however long their looks take, calls find one.
 
 use model::ids::TenantId;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
@@ -13,10 +15,14 @@ const WATCHING_MAX: usize = 500;
 /// Those of one tenant.
 const OF_TENANT_MAX: usize = 250;
 
+/// Of the connections to the database one in so many is for looks, but one at least.
+const LOOKS_SHARE: usize = 4;
+
 /// The places of a process, and when all of them are given up.
 #[derive(Clone)]
 pub struct Watching {
     taken: Arc<Mutex<HashMap<TenantId, usize>>>,
+    looks: Arc<Semaphore>,
     stop: CancellationToken,
 }
 
@@ -28,9 +34,16 @@ pub struct Place {
 }
 
 impl Watching {
-    /// Until `stop`.
-    pub fn until(stop: CancellationToken) -> Self {
-        Self { taken: Arc::default(), stop }
+    /// Until `stop`, with a share of so many connections.
+    pub fn until(stop: CancellationToken, connections: usize) -> Self {
+        let looks = Arc::new(Semaphore::new((connections / LOOKS_SHARE).max(1)));
+        Self { taken: Arc::default(), looks, stop }
+    }
+
+    /// Waits for its turn to look at the database, which lasts until the permit is dropped. None would mean that nobody
+    /// looks any more, which is never the case.
+    pub async fn look(&self) -> Option<SemaphorePermit<'_>> {
+        self.looks.acquire().await.ok()
     }
 
     /// A place for one more of `tenant`.
@@ -77,7 +90,7 @@ mod tests {
 
     #[test]
     fn no_tenant_takes_the_places_of_all_and_a_place_that_is_left_is_free_again() {
-        let watching = Watching::until(CancellationToken::new());
+        let watching = Watching::until(CancellationToken::new(), 16);
         let [greedy, other, third] = [TenantId::random(), TenantId::random(), TenantId::random()];
         let mut places: Vec<_> =
             (0..OF_TENANT_MAX).map(|_| watching.place(greedy).expect("a place")).collect();

@@ -1,15 +1,17 @@
 //! Why: what is or was to happen at any instant, past or future, by what is recorded and by the definition in force
 //! then.
 //!
-//! Invariant: an occurrence of which nothing is recorded is one to come, of a pause, or older than the ledger; else the
-//! answer is that nothing is known (`every_occurrence_is_accounted_for`, in the end-to-end tests).
+//! What lies further back than the caller's tenant sees is answered from definitions alone.
+//!
+//! Invariant: an occurrence of which nothing is recorded is one to come, of a pause, or older than the ledger
+//! or than what the tenant sees; else the answer is that nothing is known (`every_occurrence_is_accounted_for`, in the end-to-end tests).
 
 mod finding;
 mod instant;
 mod text;
 
 use crate::failure::Failure;
-use crate::{jobs, runs};
+use crate::{jobs, limits, runs};
 use finding::{Answer, Finding};
 use model::ids::run_name;
 use model::policy::MisfirePolicy;
@@ -34,12 +36,19 @@ pub async fn answer(
     let job = jobs::find_or_deleted(store, caller, &request.job).await?;
     let asked =
         instant::read(&request.time, &job.definition).map_err(|error| Failure::Invalid(vec![error]))?;
-    let record = store::why::read(store, caller.tenant_id, job.id, asked.at).await?;
+    let mut record = store::why::read(store, caller.tenant_id, job.id, asked.at).await?;
+    let shown = limits::is_shown(store, caller, asked.at).await?;
+    if !shown {
+        (record.run, record.missed) = (None, None);
+    }
     let mut dates = DateSets::default();
     for (version, found) in &record.dates {
         dates.add(version.clone(), found.iter().copied());
     }
-    let answer = finding::find(&job, &record, &dates, asked.at);
+    let mut answer = finding::find(&job, &record, &dates, asked.at);
+    if !shown && matches!(answer.finding, Finding::TooOld | Finding::Nothing) {
+        answer.finding = Finding::NotShown;
+    }
     Ok(message(&job, &record, &asked, &answer))
 }
 
@@ -90,7 +99,7 @@ const fn word(finding: &Finding<'_>) -> Word {
         Finding::Not(_) => Word::NotAnOccurrence,
         Finding::Paused { .. } => Word::Paused,
         Finding::NotYet | Finding::Deleted => Word::NoJob,
-        Finding::Unusable(_) | Finding::TooOld | Finding::Nothing => Word::Unknown,
+        Finding::Unusable(_) | Finding::TooOld | Finding::NotShown | Finding::Nothing => Word::Unknown,
     }
 }
 

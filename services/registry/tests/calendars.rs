@@ -293,3 +293,32 @@ async fn what_would_never_run_is_refused_with_the_place_of_the_fault() {
     let retimed = with(labelled, json!({ "schedule": "0 10 * * *" }));
     assert_eq!(registry.admin("PUT", "/v1/jobs/course", Some(&retimed)).await.0, 400);
 }
+
+#[tokio::test]
+async fn a_dry_run_says_what_changes_in_calendars_and_channels() {
+    let registry = Registry::start().await;
+    let secret = |letter: &str| format!("whsec_{}", letter.repeat(40));
+    let channel = |url: &str, letter: &str| json!({ "name": "oncall", "webhook": { "url": url, "secret": secret(letter) } });
+    let set = |dates: &[&str], channel: Value, dry: bool| json!({ "calendars": [calendar("holidays", dates)], "channels": [channel], "dryRun": dry });
+    let first = set(&["2026-12-24", "2026-12-25"], channel("http://127.0.0.1:1/hook", "a"), false);
+    assert_eq!(registry.admin("POST", "/v1/apply", Some(&first)).await.0, 200);
+    let other = set(&["2026-12-25", "2026-12-26"], channel("http://127.0.0.1:2/hook", "b"), true);
+    let (status, answer) = registry.admin("POST", "/v1/apply", Some(&other)).await;
+    assert_eq!(status, 200, "{answer}");
+    assert!(!answer.to_string().contains("whsec"), "{answer}");
+    let changes = |kind: &str| {
+        let results = answer["results"].as_array().unwrap();
+        results.iter().find(|result| result["kind"] == kind).unwrap()["changes"].clone()
+    };
+    assert_eq!(
+        changes("Calendar"),
+        json!([{ "field": "dates", "before": "2026-12-24" }, { "field": "dates", "after": "2026-12-26" }])
+    );
+    assert_eq!(
+        changes("Channel"),
+        json!([
+            { "field": "webhook.secret", "before": "…", "after": "… (another one)" },
+            { "field": "webhook.url", "before": "http://127.0.0.1:1/hook", "after": "http://127.0.0.1:2/hook" },
+        ])
+    );
+}

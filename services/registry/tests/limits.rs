@@ -5,9 +5,15 @@ mod support;
 
 use rpc::v1;
 use rpc::v1::job_service_client::JobServiceClient;
-use serde_json::json;
-use support::{Registry, SOON, job, wrong_fields};
+use rpc::v1::run_service_client::RunServiceClient;
+use serde_json::{Value, json};
+use stack::wait::wait_for;
+use std::cell::Cell;
+use std::sync::Arc;
+use support::{Registry, SOON, job, with, wrong_fields};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::task::JoinSet;
+use tokio_stream::StreamExt;
 use tonic::Code;
 
 #[tokio::test]
@@ -66,7 +72,9 @@ async fn what_is_too_large_too_deep_or_too_many_is_refused() {
     assert_eq!(registry.admin("POST", "/v1/jobs", Some(&large)).await.0, 413);
     let mut grpc = JobServiceClient::connect(registry.grpc.clone()).await.unwrap();
     let wanted = v1::GetJobRequest { job: "x".repeat(200_000) };
-    assert_eq!(grpc.get_job(registry.request(wanted)).await.unwrap_err().code(), Code::OutOfRange);
+    let refused = grpc.get_job(registry.request(wanted)).await.unwrap_err();
+    assert_eq!(refused.code(), Code::ResourceExhausted);
+    assert!(refused.message().contains("more than 100000 bytes"), "{refused:?}");
 
     let deep = format!("{{\"name\":{}1{}}}", "[".repeat(1_000), "]".repeat(1_000));
     let answer = reqwest::Client::new()
@@ -82,5 +90,142 @@ async fn what_is_too_large_too_deep_or_too_many_is_refused() {
 
     let (status, problem) = registry.admin("GET", "/v1/jobs?pageSize=1001", None).await;
     assert_eq!((status, wrong_fields(&problem)), (400, vec!["pageSize".to_owned()]));
+    let set = json!({ "jobs": vec![json!({}); 10_001] });
+    let (status, problem) = registry.admin("POST", "/v1/apply", Some(&set)).await;
+    assert_eq!((status, wrong_fields(&problem)), (400, vec!["jobs".to_owned()]));
     assert_eq!(registry.admin("POST", "/v1/jobs", Some(&job("sound"))).await.0, 200);
+}
+
+/// As many as there are at once after a pause, and each counted once though REST hands it on to gRPC.
+#[tokio::test]
+async fn a_stream_over_rest_counts_as_one_request() {
+    let settings = [("ESCAPEMENT_TOKEN_REQUESTS_PER_SECOND", "1"), ("ESCAPEMENT_TOKEN_REQUESTS_BURST", "3")];
+    let registry = Registry::start_with(&settings).await;
+    let http = reqwest::Client::new();
+    let mut open = Vec::new();
+    for _ in 0..3 {
+        let request = http.get(format!("{}/v1/runs:watch", registry.rest)).bearer_auth(&registry.admin);
+        open.push(request.send().await.unwrap());
+    }
+    let statuses: Vec<u16> = open.iter().map(|answer| answer.status().as_u16()).collect();
+    assert_eq!(statuses, [200, 200, 200]);
+}
+
+/// Asks until it is refused, and says how often it was answered before.
+async fn until_refused(ask: impl AsyncFn() -> (u16, Value)) -> (usize, Value) {
+    for answered in 0..1_000 {
+        match ask().await {
+            (200, _) => {}
+            (status, problem) => {
+                assert_eq!(status, 429, "{problem}");
+                return (answered, problem);
+            }
+        }
+    }
+    panic!("nothing is refused");
+}
+
+#[tokio::test]
+async fn a_tenant_that_asks_for_too_many_runs_or_backfills_is_refused_and_no_other_is() {
+    let settings =
+        [("ESCAPEMENT_TENANT_RUNS_PER_SECOND", "1"), ("ESCAPEMENT_TENANT_BACKFILLS_PER_SECOND", "1")];
+    let registry = Registry::start_with(&settings).await;
+    let other = registry.token(Some(registry.other_tenant().await), store::api_token::Role::Admin).await;
+    let overlapping = with(job("a"), json!({ "overlap": "ALLOW" }));
+    for token in [&registry.admin, &other] {
+        assert_eq!(registry.call(token, "POST", "/v1/jobs", Some(&overlapping)).await.unwrap().0, 200);
+    }
+    let now = registry.sql("SELECT to_char(esc_now(), 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"')").await;
+    let estimate = json!({ "from": now, "to": now, "dryRun": true });
+    for (path, body, what) in
+        [("/v1/jobs/a:trigger", json!({}), "runs by hand"), ("/v1/jobs/a:backfill", estimate, "backfills")]
+    {
+        let ask = async || registry.admin("POST", path, Some(&body)).await;
+        let (answered, problem) = until_refused(ask).await;
+        assert!(answered >= 4, "{what}: {answered}");
+        let detail = problem["detail"].as_str().unwrap();
+        let expected = format!("your tenant asks for more than 1 {what} a second: try again in ");
+        assert!(detail.starts_with(&expected), "{detail}");
+        let (status, answer) = registry.call(&other, "POST", path, Some(&body)).await.unwrap();
+        assert_eq!(status, 200, "another tenant: {answer}");
+    }
+}
+
+#[tokio::test]
+async fn whoever_sends_unknown_tokens_waits_costs_no_more_look_ups_and_keeps_out_nobody_who_is_known() {
+    let registry = Arc::new(Registry::start_with(&[("ESCAPEMENT_TOKEN_CACHE_MS", "0")]).await);
+    let known = async || registry.admin("GET", "/v1/jobs", None).await.0;
+    assert_eq!(known().await, 200);
+    let unknown = |number: usize| {
+        let registry = registry.clone();
+        async move { registry.call(&format!("esc_{number}"), "GET", "/v1/jobs", None).await.unwrap().0 }
+    };
+    let refused = Cell::new(0);
+    let sent = Cell::new(0);
+    wait_for(SOON, "a refusal", async || {
+        for _ in 0..100 {
+            sent.set(sent.get() + 1);
+            match unknown(sent.get()).await {
+                401 => {}
+                429 => refused.set(refused.get() + 1),
+                other => panic!("{other}"),
+            }
+        }
+        (refused.get() > 0).then_some(())
+    })
+    .await;
+    assert!(sent.get() - refused.get() >= 100, "of {} {} were refused", sent.get(), refused.get());
+    assert_eq!(known().await, 200, "whose token was valid is looked up again");
+    let mut grpc = JobServiceClient::connect(registry.grpc.clone()).await.unwrap();
+    wait_for(SOON, "a refusal by gRPC", async || {
+        let mut request = tonic::Request::new(v1::ListJobsRequest::default());
+        request.metadata_mut().insert("authorization", "Bearer esc_wrong".parse().unwrap());
+        let refused = grpc.clone().list_jobs(request).await.unwrap_err();
+        let code = refused.code();
+        assert!(matches!(code, Code::Unauthenticated | Code::ResourceExhausted), "{refused:?}");
+        (code == Code::ResourceExhausted && rpc::status::retry_after(&refused).is_some()).then_some(())
+    })
+    .await;
+
+    // Whatever needs a look-up has to wait now: most need none.
+    registry
+        .while_held("LOCK TABLE api_token", async {
+            let mut asking: JoinSet<u16> = (0..200).map(unknown).collect();
+            for _ in 0..100 {
+                let answered = tokio::time::timeout(SOON, asking.join_next()).await.expect("an answer");
+                assert_eq!(answered.unwrap().unwrap(), 429);
+            }
+        })
+        .await;
+}
+
+/// However many watch, and however long their looks take, three quarters of the connections are left to others.
+#[tokio::test]
+async fn five_hundred_who_watch_leave_room_for_those_who_ask() {
+    let registry = Registry::start().await;
+    assert_eq!(registry.admin("POST", "/v1/jobs", Some(&job("a"))).await.0, 200);
+    let other = registry.token(Some(registry.other_tenant().await), store::api_token::Role::Viewer).await;
+    let (mut clients, mut watches) = (Vec::new(), Vec::new());
+    for token in [&registry.admin, &registry.admin, &other, &other] {
+        let client = RunServiceClient::connect(registry.grpc.clone()).await.unwrap();
+        for _ in 0..125 {
+            let mut request = tonic::Request::new(v1::WatchRunsRequest::default());
+            request.metadata_mut().insert("authorization", format!("Bearer {token}").parse().unwrap());
+            let mut watch = client.clone().watch_runs(request).await.unwrap().into_inner();
+            tokio::time::timeout(SOON, watch.next()).await.unwrap().unwrap().unwrap();
+            watches.push(watch);
+        }
+        clients.push(client);
+    }
+    assert_eq!(watches.len(), 500);
+    registry
+        .while_held("LOCK TABLE run_event_floor", async {
+            registry.waiting(4).await; // each look does
+            for _ in 0..20 {
+                assert_eq!(registry.admin("GET", "/v1/jobs/a", None).await.0, 200);
+            }
+            let waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()";
+            assert!(registry.sql(waiting).await.parse::<usize>().unwrap() <= 4);
+        })
+        .await;
 }

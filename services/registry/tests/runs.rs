@@ -322,3 +322,29 @@ async fn another_tenants_runs_are_not_watched() {
         Some(tonic::Code::NotFound)
     );
 }
+
+#[tokio::test]
+async fn runs_further_back_than_the_tenant_sees_are_not_watched() {
+    let registry = Registry::start().await;
+    let a = create(&registry, "a").await;
+    let planned = async |seconds| {
+        let at: DateTime<Utc> = registry.plan(&a.to_string(), seconds).await.parse().unwrap();
+        skipped(a, at)
+    };
+    let (old, older) = (planned(-100_000).await, planned(-100_001).await);
+    let (new, last) = (planned(-60).await, planned(-50).await);
+    let limits = json!({ "limits": { "historyDays": 1 } });
+    assert_eq!(registry.admin("PUT", "/v1/tenants/default", Some(&limits)).await.0, 200);
+    let mut client = RunServiceClient::connect(registry.grpc.clone()).await.unwrap();
+    let wanted = registry.request(v1::WatchRunsRequest::default());
+    let mut events = client.watch_runs(wanted).await.unwrap().into_inner();
+    timeout(SOON, events.next()).await.unwrap().unwrap().unwrap(); // where it begins
+    end(&registry.store, std::slice::from_ref(&older)).await;
+    end(&registry.store, &[old, new.clone()]).await;
+    end(&registry.store, std::slice::from_ref(&last)).await;
+    for expected in [new, last] {
+        let event = timeout(SOON, events.next()).await.unwrap().unwrap().unwrap();
+        let name = model::ids::run_name("a", expected.key.scheduled_for);
+        assert_eq!(event.run.unwrap().name, name);
+    }
+}

@@ -178,3 +178,28 @@ async fn a_definition_over_a_limit_is_refused_where_it_is_over_and_what_was_ther
     let faster = with(fast, json!({ "schedule": "*/10 * * * * *" }));
     assert_eq!(registry.admin("PUT", "/v1/jobs/fast", Some(&faster)).await.0, 422);
 }
+
+/// Whoever waited for queued runs while it held them could wait for somebody who holds the limits.
+#[tokio::test]
+async fn a_set_that_prunes_and_creates_locks_the_tenants_limits_before_what_is_queued() {
+    let registry = Arc::new(Registry::start().await);
+    limited(&registry, json!({ "maxJobs": 5 })).await;
+    let of_team = |name: &str| with(job(name), json!({ "labels": { "team": "billing" } }));
+    let (_, old) = registry.admin("POST", "/v1/jobs", Some(&of_team("old"))).await;
+    let id = old["id"].as_str().unwrap();
+    registry.plan(id, 60).await;
+    let queued = format!("SELECT FROM run_queue WHERE job_id = '{id}' FOR UPDATE");
+    let mut applying = tokio::task::JoinSet::new();
+    let waits = async {
+        let (asked, set) =
+            (registry.clone(), json!({ "jobs": [of_team("new")], "prune": { "labels": ["team=billing"] } }));
+        applying.spawn(async move { asked.admin("POST", "/v1/apply", Some(&set)).await });
+        registry.waiting(1).await;
+        let free = "SELECT count(*) FROM (SELECT FROM tenant_limit FOR UPDATE SKIP LOCKED) l";
+        assert_eq!(registry.sql(free).await, "0", "others can't lock the limits while it waits for the run");
+    };
+    registry.while_held(&queued, waits).await;
+    let (status, answer) = applying.join_next().await.unwrap().unwrap();
+    assert_eq!(status, 200, "{answer}");
+    assert_eq!(registry.sql("SELECT name FROM job WHERE deleted_at IS NULL").await, "new");
+}

@@ -196,3 +196,31 @@ async fn a_viewer_may_ask_and_other_tenants_may_not() {
     let stranger = registry.token(Some(registry.other_tenant().await), store::api_token::Role::Admin).await;
     assert_eq!(registry.call(&stranger, "GET", &path, None).await.unwrap().0, 404);
 }
+
+#[tokio::test]
+async fn what_became_of_runs_further_back_than_the_tenant_sees_is_not_told() {
+    let registry = Registry::start().await;
+    let id = every_second(&registry).await;
+    registry
+        .sql("UPDATE job_revision SET in_force_from = in_force_from - interval '3 days'; UPDATE job SET created_at = created_at - interval '3 days'")
+        .await;
+    let (old, new) = (registry.plan(&id, -100_000).await, registry.plan(&id, -60).await);
+    let missed = at(&registry, -150_000).await;
+    registry
+        .sql(&format!(
+            "INSERT INTO misfire (job_id, first, last, recorded_at, count, term, cause, policy, outcome)
+                 VALUES ('{id}', '{missed}', '{missed}', esc_now(), 1, 77, 'NO_TICKER', 'ONCE', 'SUPERSEDED')"
+        ))
+        .await;
+    let told = async |time: &str| why(&registry, "beats", time).await["answer"].clone();
+    assert_eq!((told(&old).await, told(&missed).await), (json!("RUN"), json!("MISSED")));
+    let limits = json!({ "limits": { "historyDays": 1 } });
+    assert_eq!(registry.admin("PUT", "/v1/tenants/default", Some(&limits)).await.0, 200);
+    assert_eq!(told(&new).await, "RUN");
+    for time in [&old, &missed] {
+        let answer = why(&registry, "beats", time).await;
+        assert_eq!(answer["answer"], "UNKNOWN", "{answer}");
+        assert!(answer["run"].is_null() && answer["missed"].is_null(), "{answer}");
+        says(&answer, "further back than your tenant's history is shown");
+    }
+}

@@ -5,6 +5,8 @@
 
 use super::{Connection, Tls};
 use crate::telemetry::meter;
+use axum::extract::connect_info::Connected;
+use axum::serve::IncomingStream;
 use opentelemetry::metrics::Counter;
 use std::io;
 use std::net::SocketAddr;
@@ -106,6 +108,16 @@ impl axum::serve::Listener for Incoming {
 
     fn local_addr(&self) -> io::Result<SocketAddr> {
         Ok(self.address)
+    }
+}
+
+/// Who is at the other end of an HTTP connection.
+#[derive(Debug, Clone, Copy)]
+pub struct Peer(pub SocketAddr);
+
+impl Connected<IncomingStream<'_, Incoming>> for Peer {
+    fn connect_info(stream: IncomingStream<'_, Incoming>) -> Self {
+        Self(*stream.remote_addr())
     }
 }
 

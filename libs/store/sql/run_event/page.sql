@@ -1,6 +1,6 @@
 -- What became of runs of tenant $1 that snapshot $3 sees and $2 does not, by id, from event $5 of row $4 on (NULL: from the
--- first): of at most $7 rows, and at most $8 events. Only runs of job $6 (NULL: of any). A row for each event, and one without
--- an event for each of those rows that has none to show. No row: that is all.
+-- first): of at most $7 rows, and at most $8 events. Only runs of job $6 (NULL: of any), and none from before what the tenant
+-- sees. A row for each event, and one without an event for each of those rows that has none to show. No row: that is all.
 WITH first AS MATERIALIZED ( -- by transaction, never by walking ids: `+ 0` keeps the planner from that
     SELECT CASE WHEN $4::bigint IS NOT NULL THEN $4 ELSE (
         SELECT min(e.id + 0) FROM run_event e
@@ -18,6 +18,9 @@ WITH first AS MATERIALIZED ( -- by transaction, never by walking ids: `+ 0` keep
     LEFT JOIN LATERAL (
         SELECT u.* FROM unnest(p.job_id, p.scheduled_for, p.attempt) WITH ORDINALITY AS u(job_id, scheduled_for, attempt, place)
         WHERE (p.id > $4 OR u.place > $5 OR $4 IS NULL) AND ($6::uuid IS NULL OR u.job_id = $6)
+          AND u.scheduled_for >= coalesce((
+              SELECT esc_now() - l.history_days * interval '1 day' FROM tenant_limit l WHERE l.tenant_id = $1
+          ), '-infinity')
     ) u ON true
     ORDER BY p.id, u.place
     LIMIT $8

@@ -2,10 +2,10 @@
 
 use crate::audit;
 use crate::calendars::{self, Written as WrittenCalendar};
-use crate::channels::Written as WrittenChannel;
+use crate::channels::{self, Written as WrittenChannel};
 use crate::definition::{self, Given};
 use crate::failure::Failure;
-use crate::limits::{self, Asked};
+use crate::limits::{Asked, Limits};
 use crate::references::Known;
 use crate::revisions;
 use chrono::{DateTime, Utc};
@@ -30,6 +30,7 @@ pub struct Writing<'a> {
     pub tx: &'a Transaction<'a>,
     pub caller: &'a Caller,
     pub at: DateTime<Utc>,
+    pub limits: Limits,
     pub events: Vec<Event>,
     pub results: Vec<v1::Applied>,
     /// What the jobs were and become, for whoever wants to know what that means.
@@ -66,8 +67,9 @@ impl Writing<'_> {
                 Some(before) if *before == after => {
                     self.result("Channel", &channel.name, Changed::Unchanged);
                 }
-                Some(_) => {
-                    self.result("Channel", &channel.name, Changed::Changed);
+                Some(before) => {
+                    let changes = channels::differences(before, &after);
+                    self.changed("Channel", &channel.name, changes.into_iter().map(revisions::change));
                     self.events.push(audit::channel("channel.update", &after));
                     changed.push(after);
                 }
@@ -106,7 +108,7 @@ impl Writing<'_> {
                     continue;
                 }
                 Some(before) => {
-                    self.result("Calendar", name, Changed::Changed);
+                    self.changed("Calendar", name, calendars::differences(&before.dates, dates));
                     changed.insert(name.clone());
                     let version = calendar::update(self.tx, tenant, self.at, author, name, dates).await?;
                     (version, before.created_at)
@@ -195,7 +197,7 @@ impl Writing<'_> {
         if !errors.is_empty() {
             return Err(Failure::Invalid(errors));
         }
-        limits::check(self.tx, self.caller, self.at, &asked, new.len()).await?;
+        self.limits.check(self.tx, self.caller, self.at, &asked, new.len()).await?;
         let author = self.caller.token_name.as_str();
         let written: BTreeSet<_> = changes.iter().map(|change| change.job).collect();
         job_change::change(self.tx, self.at, author, Action::Changed, &changes).await?;

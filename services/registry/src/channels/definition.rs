@@ -8,6 +8,7 @@ use model::ids::TenantId;
 use model::severity::Severity;
 use model::validate::{self, FieldError, limits};
 use rpc::convert::time;
+use rpc::fields::{self, Difference};
 use rpc::v1;
 use rpc::v1::channel::Target as Given;
 use store::alert_channel::Channel;
@@ -17,6 +18,9 @@ use uuid::Uuid;
 const SECRET_PREFIX: &str = "whsec_";
 /// Bytes of a signing secret, decoded.
 const SECRET_BYTES: std::ops::RangeInclusive<usize> = 24..=64;
+/// Stands for a secret, and for one that took its place.
+const SECRET_KEPT: &str = "…";
+const SECRET_OTHER: &str = "… (another one)";
 /// Bytes of a label's value.
 const LABEL_BYTES_MAX: usize = 256;
 
@@ -164,8 +168,20 @@ fn is_secret(text: &str) -> bool {
 
 /// As the API answers it: without its secret.
 pub fn message(channel: Channel) -> v1::Channel {
+    with_secret_as(channel, "")
+}
+
+/// The fields that differ between two channels, by path; of a secret only that it differs.
+pub fn differences(before: &Channel, after: &Channel) -> Vec<Difference> {
+    let other = if before.secret == after.secret { SECRET_KEPT } else { SECRET_OTHER };
+    let before = with_secret_as(before.clone(), before.secret.as_ref().map_or("", |_| SECRET_KEPT));
+    let after = with_secret_as(after.clone(), after.secret.as_ref().map_or("", |_| other));
+    fields::differences_of("escapement.v1.Channel", &before, &after)
+}
+
+fn with_secret_as(channel: Channel, shown: &str) -> v1::Channel {
     let Channel { name, target, accepts, system, created_at, .. } = channel;
-    let hidden = String::new;
+    let hidden = || shown.to_owned();
     let target = match target {
         Target::Webhook { url } => Given::Webhook(v1::Webhook { url, secret: hidden() }),
         Target::Alertmanager { url, username } => {
@@ -299,6 +315,28 @@ mod tests {
         assert!(written.over(None, TenantId::DEFAULT, DateTime::UNIX_EPOCH).is_ok());
         let refused = written.over(None, other, DateTime::UNIX_EPOCH).expect_err("not theirs");
         assert_eq!(refused.field, "system");
+    }
+
+    #[test]
+    fn differences_name_each_field_and_no_secret() {
+        let stored = |channel: &v1::Channel| {
+            let written = read(channel).expect("sound");
+            written.over(None, TenantId::DEFAULT, DateTime::UNIX_EPOCH).expect("sound")
+        };
+        let secret = |byte: u8| format!("{SECRET_PREFIX}{}", STANDARD.encode([byte; 24]));
+        let before = stored(&channel("http://x/", &secret(1)));
+        let found = |after: &Channel| {
+            let found = differences(&before, after).into_iter();
+            let shown = |value: Option<String>| value.unwrap_or_default();
+            let text = |one: Difference| format!("{} {} {}", one.field, shown(one.before), shown(one.after));
+            found.map(text).collect::<Vec<_>>()
+        };
+        assert_eq!(found(&before), [""; 0]);
+        assert_eq!(
+            found(&stored(&channel("http://y/", &secret(2)))),
+            ["webhook.secret … … (another one)", "webhook.url http://x/ http://y/"]
+        );
+        assert_eq!(found(&stored(&channel("http://x/", ""))), ["webhook.secret … "]);
     }
 
     #[test]

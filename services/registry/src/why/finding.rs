@@ -48,6 +48,8 @@ pub enum Finding<'a> {
     },
     /// An occurrence from before the ledger's beginning.
     TooOld,
+    /// An occurrence from before what the tenant sees.
+    NotShown,
     /// An occurrence of which nothing is recorded.
     Nothing,
 }

@@ -45,6 +45,10 @@ pub fn explain(name: &str, record: &Record, asked: &Asked, answer: &Answer<'_>) 
             "The schedule names it, but the ledger keeps nothing before {}.",
             instant_text(record.floor)
         )),
+        Finding::NotShown => lines.push(
+            "The schedule names it, but what became of it lies further back than your tenant's history is shown."
+                .to_owned(),
+        ),
         Finding::Nothing => lines.push(
             "The schedule names it, and it should have been planned, but there is no record of it."
                 .to_owned(),

@@ -75,6 +75,32 @@ impl Registry {
         shared_postgres().await.psql(self.database.name(), &statements).await.expect("sound SQL")
     }
 
+    /// Does something while another session holds what `statement` locks.
+    pub async fn while_held<T>(&self, statement: &str, doing: impl Future<Output = T>) -> T {
+        let held = format!("SET search_path = main; BEGIN; {statement}; SELECT pg_sleep(600)");
+        let holder = "FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND datname = current_database()";
+        let postgres = shared_postgres().await;
+        let holding = async { postgres.psql(self.database.name(), &held).await.is_err() };
+        let done = async {
+            let is_held =
+                async || (self.sql(&format!("SELECT count(*) {holder}")).await == "1").then_some(());
+            wait_for(SOON, "the lock", is_held).await;
+            let done = doing.await;
+            self.sql(&format!("SELECT pg_terminate_backend(pid) {holder}")).await;
+            done
+        };
+        let (was_ended, done) = tokio::join!(holding, done);
+        assert!(was_ended, "the lock was given up too early");
+        done
+    }
+
+    /// Waits until so many sessions wait for a lock.
+    pub async fn waiting(&self, sessions: usize) {
+        let waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()";
+        let enough = async || (self.sql(waiting).await.parse::<usize>().unwrap() >= sessions).then_some(());
+        wait_for(SOON, "sessions that wait", enough).await;
+    }
+
     /// A tenant beside the default one.
     pub async fn other_tenant(&self) -> TenantId {
         let id = TenantId(uuid::Uuid::new_v4());
