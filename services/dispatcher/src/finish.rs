@@ -184,8 +184,8 @@ async fn record(shared: &Shared, batch: &[Report]) -> Result<(), StoreError> {
 
     shared.metrics.committed(started.elapsed());
     accepted.extend(begun.keys().filter_map(|key| Some((*key, (*ended.get(key)?)?))));
-    let done = Done { accepted, written: ended.into_keys().chain(retried).collect(), recorded };
-    answer_all(shared, batch, &plan, &done);
+    let mut done = Done { accepted, written: ended.into_keys().chain(retried).collect(), recorded };
+    answer_all(shared, batch, &plan, &mut done);
     Ok(())
 }
 
@@ -215,12 +215,13 @@ impl Plan {
 
 /// What a group did.
 struct Done {
+    /// Starts that were recorded by this and not before; taken out when they are counted, for a worker may have repeated itself.
     accepted: BTreeMap<RunKey, DateTime<Utc>>,
     written: BTreeSet<RunKey>,
     recorded: BTreeMap<(RunKey, i32), State>,
 }
 
-fn answer_all(shared: &Shared, batch: &[Report], plan: &Plan, done: &Done) {
+fn answer_all(shared: &Shared, batch: &[Report], plan: &Plan, done: &mut Done) {
     let mut freed = false;
     for report in batch {
         let attempt = &report.attempt;
@@ -263,14 +264,14 @@ fn answer_all(shared: &Shared, batch: &[Report], plan: &Plan, done: &Done) {
     }
 }
 
-fn note_acceptance(shared: &Shared, report: &Report, done: &Done) {
+fn note_acceptance(shared: &Shared, report: &Report, done: &mut Done) {
     let attempt = &report.attempt;
-    let Some(accepted_at) = done.accepted.get(&attempt.key) else { return };
     let Some(held) = shared.roster().held(report.session, attempt).filter(|held| held.attempt.attempt == 1)
     else {
         return;
     };
-    let lateness = *accepted_at - held.due_at;
+    let Some(accepted_at) = done.accepted.remove(&attempt.key) else { return };
+    let lateness = accepted_at - held.due_at;
     shared.metrics.accepted(lateness.num_microseconds().map_or(0.0, |micros| micros as f64 / 1_000.0));
     if lateness.to_std().is_ok_and(|lateness| lateness > LATE) {
         let lateness_ms = lateness.num_milliseconds();

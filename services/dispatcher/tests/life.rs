@@ -5,7 +5,9 @@ mod support;
 use rpc::v1::completed::Outcome;
 use rpc::v1::completion_ack::Answer;
 use std::time::Duration;
-use support::{Cell, Worker, a_cancel, an_assignment, attempt};
+use support::{Cell, Dispatcher, Worker, a_cancel, an_assignment, attempt};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 
 #[tokio::test]
 async fn a_due_run_is_handed_over_accepted_reported_and_recorded() {
@@ -66,6 +68,42 @@ async fn a_report_that_comes_again_is_recorded_and_one_that_never_fitted_is_stal
     worker.complete(&run, Outcome::Failed).await;
     assert_eq!(worker.answer().await, Answer::Stale, "another outcome was recorded");
     assert_eq!(cell.count("SELECT count(*) FROM run_output").await, 1);
+}
+
+/// A worker that connects again says so anew of everything that it has in hand.
+#[tokio::test]
+async fn a_start_that_is_said_again_counts_once_as_late() {
+    let cell = Cell::create().await;
+    let dispatcher = cell.dispatcher("one").await;
+    let (mut worker, _) = dispatcher.worker(&cell, 1).await;
+    for recorded_before in [true, false] {
+        let before = times_late(&dispatcher).await;
+        cell.due(cell.job(60_000).await, 1).await;
+        let (_, run) = attempt(&worker.assignment().await);
+        if recorded_before {
+            worker.accept(&run).await;
+            let accepted = "SELECT count(*) FROM run_lease WHERE accepted_at IS NOT NULL";
+            cell.until_count(1, "the acceptance", accepted).await;
+        }
+        // All in one group, most likely.
+        worker.accept(&run).await;
+        worker.accept(&run).await;
+        worker.complete(&run, Outcome::Succeeded).await;
+        assert_eq!(worker.answer().await, Answer::Recorded);
+        assert_eq!(times_late(&dispatcher).await, before + 1, "recorded before: {recorded_before}");
+    }
+}
+
+/// How many starts the dispatcher's metrics have counted.
+async fn times_late(dispatcher: &Dispatcher) -> u64 {
+    let address = dispatcher.http.strip_prefix("http://").expect("an address");
+    let mut connection = TcpStream::connect(address).await.expect("connected");
+    connection.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").await.expect("asked");
+    let mut text = String::new();
+    connection.read_to_string(&mut text).await.expect("answered");
+    let count = |line: &str| line.starts_with("dispatcher_run_lateness") && line.contains("_count");
+    let counts = text.lines().filter(|line| count(line));
+    counts.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum()
 }
 
 #[tokio::test]

@@ -5,8 +5,9 @@
 -- session (NULL = whichever), state, reason, exit_status, tail (NULL = nothing to keep), truncated, error.
 -- $12, $13: the first and last scheduled_for, so that only their partitions are touched. $14, as $1: the milliseconds since
 -- the worker started the attempt, of which the lease knows nothing yet (NULL: what the lease says).
--- A row for each run that ended by this, with the instant of its start if that was recorded by this; a missing one was not in the state that was named (stale). The last row has none, but
--- how many were taken out of the queue or lost their lease without an end in the ledger: none, or this must not be committed.
+-- A row for each run that ended by this, with the instant of its start if that was recorded by this; a missing one was not in
+-- the state that was named (stale). The last row has none, but how many were taken out of the queue or lost their lease without
+-- an end in the ledger: none, or this must not be committed.
 -- What is known of an end goes along from step to step: to join it again would compare each with each.
 WITH ending AS MATERIALIZED (
     SELECT e.* FROM unnest($1::uuid[], $2::timestamptz[], $3::integer[], $4::bigint[], $5::uuid[], $6::text[], $7::text[],
