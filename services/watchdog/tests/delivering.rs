@@ -6,7 +6,9 @@ use chrono::Duration;
 use stack::wait::wait_for;
 use std::collections::BTreeSet;
 use std::time::Duration as Time;
+use store::alert_delivery;
 use store::fence::Term;
+use store::retention::{self, Table};
 use support::{Cell, IMPATIENT, Receiver, definition, noon, rows};
 
 const SECRET: &str = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
@@ -64,6 +66,31 @@ async fn a_receiver_that_fails_gets_the_same_message_again() {
     let distinct: BTreeSet<_> = tries.iter().map(|received| (&received.id, &received.body)).collect();
     assert_eq!((tries.len(), distinct.len()), (3, 1));
     assert_eq!(receiver.received().len(), 3);
+}
+
+#[tokio::test]
+async fn each_try_is_kept_with_its_status_and_forgotten_with_age() {
+    let receiver = Receiver::start(&[500, 503]).await;
+    let (cell, ..) = with_open_alert(&receiver.url, None).await;
+    let delivering = cell.deliver(IMPATIENT);
+    until(&cell, "the record", "SELECT count(delivered_at) FROM alert_delivery").await;
+    delivering.stop().await;
+    let channel = rows!(cell, "SELECT id FROM alert_channel")[0].get(0);
+    let told = alert_delivery::page(&cell.store, channel, None, 10).await.expect("listed").remove(0);
+    let tries: Vec<_> = told.newest.iter().map(|one| (one.number, one.status, one.error.is_some())).collect();
+    assert_eq!(tries, [(3, Some(200), false), (2, Some(503), true), (1, Some(500), true)]);
+    assert!(told.newest.is_sorted_by_key(|one| std::cmp::Reverse(one.at)), "{:?}", told.newest);
+
+    let forget = async |before| {
+        let mut client = cell.store.client("test").await.expect("connected");
+        let tx = client.begin("test").await.expect("begun");
+        retention::expire(&tx, Table::Alert, before, 1_000).await.expect("expired");
+        tx.commit().await.expect("committed");
+        cell.number("SELECT count(*) FROM delivery_try").await
+    };
+    assert_eq!(forget(noon(0)).await, 3, "all are younger");
+    assert_eq!(forget(noon(3_600)).await, 0, "though the alert is open, and stays");
+    assert_eq!(cell.number("SELECT count(*) FROM alert_delivery").await, 1);
 }
 
 #[tokio::test]

@@ -71,6 +71,19 @@ impl Cell {
         self.clock_to_millis(second * 1_000).await;
     }
 
+    /// Stops the cell's clock at noon: it moves with [`Self::stand_at`] only, however long anything takes.
+    pub async fn stop_clock(&self) {
+        let stopped = "CREATE OR REPLACE FUNCTION esc_now() RETURNS timestamptz LANGUAGE sql VOLATILE \
+                       AS $$ SELECT timestamptz '2026-11-29 12:00:00Z' + (SELECT shift FROM clock_shift) $$";
+        rows!(self, stopped);
+        self.stand_at(0).await;
+    }
+
+    /// Puts the clock that was stopped to noon plus so many milliseconds.
+    pub async fn stand_at(&self, millis: i64) {
+        clock::shift(&self.store, millis).await.expect("shifted");
+    }
+
     /// As [`Self::clock_to`], in milliseconds.
     pub async fn clock_to_millis(&self, millis: i64) {
         let shift = (noon(0) + Duration::milliseconds(millis) - Utc::now()).num_milliseconds();
