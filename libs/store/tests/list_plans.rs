@@ -227,6 +227,37 @@ async fn a_million_jobs_are_listed_within_twenty_milliseconds() {
     assert!(medians[0].1 < 20.0, "{medians:?}");
 }
 
+/// Among 100,000 events of as many transactions: those since the last look, and of their runs only these.
+#[tokio::test]
+async fn who_watches_reads_what_came_since_and_no_more() {
+    let cell = Cell::create().await;
+    let sql = cell.connect().await;
+    fill(&sql).await;
+    let events = "INSERT INTO run_output (job_id, scheduled_for, attempt, truncated, tail)
+        SELECT job_id, scheduled_for, 1, false, '' FROM run;
+        INSERT INTO run_event (tenant_id, at, xid, phase, job_id, scheduled_for, attempt)
+        SELECT tenant_id, scheduled_for, (row_number() OVER ())::text::xid8, 'SUCCEEDED', ARRAY[job_id], ARRAY[scheduled_for], ARRAY[1]
+        FROM run LIMIT 100000;
+        VACUUM ANALYZE run_event, run_output;";
+    for statement in events.split_inclusive(';') {
+        sql.batch_execute(statement).await.unwrap();
+    }
+    let (seen, target) = ("99000:99000:", "100001:100001:");
+    let (tenant, row, job) = (TenantId::DEFAULT.0, None::<i64>, None::<uuid::Uuid>);
+    for mode in ["force_custom_plan", "force_generic_plan"] {
+        sql.batch_execute(&format!("SET plan_cache_mode = {mode}")).await.unwrap();
+        let page = include_str!("../sql/run_event/page.sql");
+        let page =
+            plan(&sql, page, &[&tenant, &seen, &target, &row, &row, &job, &1_000_i64, &1_000_i64]).await;
+        for index in
+            ["run_event_by_xid", "run_event_pkey", "_pkey on run_2", "_pkey on run_output_2", "job_pkey"]
+        {
+            assert!(page.contains(index), "{mode}: does not use {index}\n{page}");
+        }
+        assert!(!page.contains("Seq Scan on run_event"), "{mode}\n{page}");
+    }
+}
+
 async fn median(look: impl AsyncFn()) -> f64 {
     let mut took = Vec::new();
     for _ in 0..21 {

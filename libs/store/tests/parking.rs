@@ -170,6 +170,37 @@ async fn an_end_that_waited_for_a_parking_wakes_the_parked_run() {
     assert_eq!(floor.claim_one(worker).await.lease.key, waiting);
 }
 
+/// The end comes to the lease first, and whoever parks has to wait there: with the parked row in its hand already, each would
+/// wait for what the other holds.
+#[tokio::test]
+async fn an_end_and_a_parking_that_meet_at_the_lease_do_not_deadlock_over_the_parked_row() {
+    let floor = Floor::create().await;
+    let (job, worker) = (floor.job().await, floor.worker().await);
+    floor.due_with(job, 9, Queue).await;
+    let open = floor.claim_one(worker).await;
+    let older = floor.due_with(job, 4, Queue).await;
+    let claimed = floor.claim(worker, 10).await;
+    assert_eq!(floor.park(&claimed.parking).await.parked, BTreeSet::from([older]));
+    let newer = floor.due_with(job, 3, Queue).await;
+    let claimed = floor.claim(worker, 10).await;
+    assert_eq!(claimed.parking, [newer]);
+
+    let between = floor.cell.connect().await;
+    between.batch_execute("BEGIN; SELECT FROM run_lease FOR UPDATE").await.expect("held");
+    let second = async {
+        floor.so_many_wait(1).await;
+        let (did, ()) = tokio::join!(floor.park(&claimed.parking), async {
+            floor.so_many_wait(2).await;
+            between.batch_execute("COMMIT").await.expect("let go");
+        });
+        did
+    };
+    let ((), did) = tokio::join!(floor.succeed(&open), second);
+    assert!(did.due && did.parked.is_empty(), "the end was first, and woke the older one");
+    assert_eq!(floor.one::<i64>(PARKED).await, 0);
+    assert_eq!(floor.one::<i64>("SELECT count(*) FROM run_queue").await, 2);
+}
+
 /// Two dispatchers have each put off a run of one job; whichever parks first, the newer one waits and the older ends.
 #[tokio::test]
 async fn of_two_that_park_for_one_job_at_once_the_newer_run_waits() {

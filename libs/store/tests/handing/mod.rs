@@ -211,9 +211,14 @@ impl Floor {
 
     /// Waits until a backend waits for a lock.
     pub async fn someone_waits(&self) {
-        stack::wait::wait_for(Duration::from_secs(5), "a session that waits for a lock", async || {
+        self.so_many_wait(1).await;
+    }
+
+    /// Waits until so many backends wait for locks.
+    pub async fn so_many_wait(&self, count: i64) {
+        stack::wait::wait_for(Duration::from_secs(5), "sessions that wait for a lock", async || {
             let sql = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
-            (self.one::<i64>(sql).await > 0).then_some(())
+            (self.one::<i64>(sql).await >= count).then_some(())
         })
         .await;
     }
