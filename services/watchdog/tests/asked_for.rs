@@ -228,6 +228,26 @@ async fn a_failure_and_the_deadline_that_passes_because_of_it_are_one_page() {
     assert_eq!(told(&cell).await, ["OPENED", "OPENED", "RESOLVED", "RESOLVED"]);
 }
 
+/// Who wants only what is critical is not told of a failure; that others are is no reason to keep the deadline from them.
+#[tokio::test]
+async fn a_deadline_is_told_to_a_pager_that_did_not_want_the_warning() {
+    let (cell, term) = cell().await;
+    cell.channel("pager", "http://127.0.0.1:1/pager", None).await;
+    let critical = r#"{"severities": ["CRITICAL"]}"#;
+    rows!(cell, "UPDATE alert_channel SET accepts = $1::text::jsonb WHERE name = 'pager'", critical);
+    let mut both = definition("* * * * *", 30);
+    both.alert.channels.clear();
+    both.alert.on.failed = true;
+    let job = cell.job("invoices", &both).await;
+    cell.end(job, 60, "FAILED", "WORK_FAILED", 65).await;
+    assert_eq!(cell.check(term, 66).await.deliveries, 1, "the warning");
+    assert_eq!(cell.check(term, 94).await.deliveries, 2, "the deadline has passed");
+    assert_eq!(alerts(&cell).await, ["FAILED told", "NO_SUCCESS told"]);
+    cell.end(job, 120, "FAILED", "WORK_FAILED", 125).await;
+    cell.check(term, 126).await;
+    assert_eq!(cell.check(term, 154).await.deliveries, 0, "both are open, and told");
+}
+
 #[tokio::test]
 async fn a_deadline_that_passed_tells_of_the_failure_that_comes_later() {
     let (cell, term) = cell().await;

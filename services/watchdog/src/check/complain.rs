@@ -1,9 +1,9 @@
 //! Complaints: what is new of an alert's kind is recorded, raised, and told to those who are not told of it already.
 //!
-//! Invariant: an occurrence is recorded once for each kind. One that another open alert of its job has told of is not
-//! told again: its alert is opened, for the history, and told with the first thing that is news; nor is one that a trouble
-//! of the system explains, which is told with all others that it explains ([`crate::system::group`]). Failures in a row are
-//! always news.
+//! Invariant: an occurrence is recorded once for each kind. One that another open alert of its job has told of, to everybody
+//! who is to be told now, is not told again: its alert is opened, for the history, and told with the first thing that is
+//! news; nor is one that a trouble of the system explains, which is told with all others that it explains
+//! ([`crate::system::group`]). Failures in a row are always news.
 
 use super::{Summary, tell};
 use crate::route::Routes;
@@ -14,6 +14,7 @@ use model::alert::on::On;
 use model::ids::{JobId, RunKey, TenantId};
 use model::job::{Alert, Definition};
 use model::run::Reason;
+use model::severity::Severity;
 use std::collections::{BTreeMap, BTreeSet};
 use store::alert::{Complaint, Open, Raised};
 use store::verdict::{self, Verdict};
@@ -47,6 +48,21 @@ impl Owner<'_> {
     fn alert(&self) -> Option<&Alert> {
         self.definition.map(|definition| &definition.alert)
     }
+
+    /// How grave what is complained of is.
+    fn severity(&self, kind: Kind) -> Severity {
+        On::severity(kind, self.alert().map(|alert| alert.severity).unwrap_or_default())
+    }
+
+    fn labels(&self) -> BTreeMap<String, String> {
+        self.definition.map(|definition| definition.labels.clone()).unwrap_or_default()
+    }
+
+    /// The channels that are told of something so grave.
+    fn told(&self, routes: &Routes, severity: Severity) -> BTreeSet<Uuid> {
+        let named = self.alert().map_or(&[][..], |alert| alert.channels.as_slice());
+        routes.told(self.tenant_id, named, severity, &self.labels())
+    }
 }
 
 /// An alert whose opening is told.
@@ -79,7 +95,7 @@ pub async fn complain(
     }
     let jobs: Vec<_> = grouped.keys().copied().collect();
     let open = alert::lock_open(tx, &jobs).await?;
-    let told = told_elsewhere(tx, kind, &grouped, &open).await?;
+    let told = told_elsewhere(tx, kind, owners, &grouped, &open).await?;
     let by_system = group::find(tx, kind, &missing(&grouped, owners)).await?;
     let complaints: Vec<_> = grouped
         .iter()
@@ -140,10 +156,8 @@ async fn gather(
         })
         .collect();
     let routes = Routes::read(tx, explained.iter().map(|(_, _, owner)| owner.tenant_id)).await?;
-    let told = |(_, complaint, owner): &(Uuid, &Complaint, &Owner<'_>)| {
-        let named = owner.alert().map_or(&[][..], |alert| alert.channels.as_slice());
-        routes.told(owner.tenant_id, named, complaint.severity, &complaint.labels)
-    };
+    let told =
+        |(_, complaint, owner): &(Uuid, &Complaint, &Owner<'_>)| owner.told(&routes, complaint.severity);
     let told: Vec<_> = explained.iter().map(told).collect();
     let members: Vec<_> = explained
         .iter()
@@ -170,10 +184,12 @@ fn by_job<'a>(misses: &'a [Miss], new: &BTreeSet<RunKey>) -> BTreeMap<JobId, Vec
     grouped
 }
 
-/// The alert that has told of an occurrence, for those that one of another kind has told of.
+/// The alert that has told of an occurrence, for those that one of another kind has told everybody of who is to be told
+/// by this one: a pager that wants no warnings hears of a deadline, whoever was warned.
 async fn told_elsewhere(
     tx: &Transaction<'_>,
     kind: Kind,
+    owners: &BTreeMap<JobId, Owner<'_>>,
     grouped: &BTreeMap<JobId, Vec<&Miss>>,
     open: &[Open],
 ) -> Result<BTreeMap<RunKey, Uuid>, StoreError> {
@@ -186,11 +202,20 @@ async fn told_elsewhere(
         return Ok(BTreeMap::new());
     }
     let recorded = ends::told(tx, &keys).await?;
-    let told = recorded.into_iter().filter_map(|(key, kind)| {
+    let by = recorded.into_iter().filter_map(|(key, kind)| {
         let by = others(key.job_id).find(|open| open.kind == kind.as_str())?;
         Some((key, by.id))
     });
-    Ok(told.collect())
+    let mut told: BTreeMap<_, _> = by.collect();
+    let alerts: Vec<_> = told.values().copied().collect::<BTreeSet<_>>().into_iter().collect();
+    let heard: BTreeSet<_> = alert_delivery::told(tx, &alerts).await?.into_iter().collect();
+    let owner = |key: &RunKey| owners.get(&key.job_id);
+    let routes = Routes::read(tx, told.keys().filter_map(owner).map(|owner| owner.tenant_id)).await?;
+    told.retain(|key, by| {
+        let wanted = owner(key).map(|owner| owner.told(&routes, owner.severity(kind)));
+        wanted.is_some_and(|wanted| wanted.into_iter().all(|channel| heard.contains(&(*by, channel))))
+    });
+    Ok(told)
 }
 
 /// The alert that tells of all of these.
@@ -216,8 +241,8 @@ fn complaint(
         count: i64::try_from(misses.len()).unwrap_or(i64::MAX),
         cause: last.verdict.cause,
         detail: last.detail.clone(),
-        severity: On::severity(kind, alert.map(|alert| alert.severity).unwrap_or_default()),
-        labels: owner.definition.map(|definition| definition.labels.clone()).unwrap_or_default(),
+        severity: owner.severity(kind),
+        labels: owner.labels(),
         repeat: alert.map_or(model::alert::life::REPEAT_DEFAULT, Alert::repeat),
         untold: explained_by.is_some() || alert.is_some_and(|alert| !alert.on.tells_opening(kind)),
         explained_by,
