@@ -45,14 +45,14 @@ pub async fn insert(tx: &Transaction<'_>, channel: Uuid) -> Result<Uuid, StoreEr
     Ok(id)
 }
 
-/// Takes up to `limit` tests.
+/// Takes up to `limit` tests, as long as no more than `of_tenant` of a tenant are under way.
 ///
 /// # Errors
 /// [`StoreError`] when the database can't be asked.
-pub async fn claim(store: &Store, limit: i64) -> Result<Vec<Taken>, StoreError> {
+pub async fn claim(store: &Store, limit: i64, of_tenant: i64) -> Result<Vec<Taken>, StoreError> {
     let operation = "take tests of channels";
     let client = store.client(operation).await?;
-    let rows = client.query(operation, sql!("channel_test/claim.sql"), &[&limit]).await?;
+    let rows = client.query(operation, sql!("channel_test/claim.sql"), &[&limit, &of_tenant]).await?;
     let read = |row: &Row| Taken {
         id: row.get("id"),
         channel_name: row.get("channel_name"),

@@ -96,7 +96,7 @@ async fn the_outbox_is_asked_by_its_indexes() {
             &["alert_delivery_pkey"],
         ),
         ("delivery_try/newest", vec![&one, &one, &20_i64], &["delivery_try_pkey"]),
-        ("channel_test/claim", vec![&8_i64], &["channel_test_waiting", "channel_test_by_age"]),
+        ("channel_test/claim", vec![&8_i64, &4_i64], &["channel_test_waiting", "channel_test_by_age"]),
         ("channel_test/find", vec![&channel], &["channel_test_pkey"]),
     ];
     for (name, params, indexes) in statements {

@@ -116,6 +116,14 @@ async fn dead_channels_are_tried_once_at_a_time_and_take_no_places_from_others()
     assert_eq!(cell.number("SELECT count(*) FROM channel_failure").await, 0);
 }
 
+async fn ask_for_test(cell: &Cell, channel: Uuid) -> Uuid {
+    let mut client = cell.store.client("test").await.expect("connected");
+    let tx = client.begin("test").await.expect("begun");
+    let id = channel_test::insert(&tx, channel).await.expect("stored");
+    tx.commit().await.expect("committed");
+    id
+}
+
 #[tokio::test]
 async fn a_channel_is_tested_once_by_the_way_that_alerts_take() {
     let receiver = Receiver::start(&[204, 503]).await;
@@ -124,10 +132,7 @@ async fn a_channel_is_tested_once_by_the_way_that_alerts_take() {
     let channel = telling::channel(&cell, "oncall", webhook(&receiver.url), None).await;
     let delivering = cell.deliver(IMPATIENT);
     let test = async || {
-        let mut client = cell.store.client("test").await.expect("connected");
-        let tx = client.begin("test").await.expect("begun");
-        let id: Uuid = channel_test::insert(&tx, channel).await.expect("stored");
-        tx.commit().await.expect("committed");
+        let id = ask_for_test(&cell, channel).await;
         let ended = async || channel_test::find(&cell.store, id).await.expect("read");
         wait_for(LIMIT, "the test's end", ended).await
     };
@@ -139,4 +144,34 @@ async fn a_channel_is_tested_once_by_the_way_that_alerts_take() {
     assert_eq!((received.len(), received[0].event().as_str()), (2, "channel.test"));
     assert_eq!(received[0].json()["data"]["subject"]["name"], "channel/oncall");
     assert_eq!(cell.number("SELECT count(*) FROM alert_delivery").await, 0);
+}
+
+/// A tenant whose receiver never answers, and who asks again and again, is no reason for another one to wait.
+#[tokio::test]
+async fn tests_of_a_channel_that_never_answers_hold_up_nobody_else() {
+    let (dead, alive) = (Receiver::start(&[]).await, Receiver::start(&[]).await);
+    let gate = dead.hold();
+    let cell = Cell::create().await;
+    clock::shift(&cell.store, 0).await.expect("shifted");
+    let hanging = telling::channel(&cell, "hanging", webhook(&dead.url), None).await;
+    let working = telling::channel(&cell, "works", webhook(&alive.url), None).await;
+    rows!(cell, "INSERT INTO tenant (id, name) VALUES (gen_random_uuid(), 'other')");
+    rows!(
+        cell,
+        "UPDATE alert_channel SET tenant_id = (SELECT id FROM tenant WHERE name = 'other') WHERE id = $1",
+        working
+    );
+    for _ in 0..40 {
+        ask_for_test(&cell, hanging).await;
+    }
+    let delivering = cell.deliver(Patience { timeout: LIMIT * 4, ..IMPATIENT });
+    let first = ask_for_test(&cell, working).await;
+    dead.wait_for(8).await;
+    for test in [first, ask_for_test(&cell, working).await] {
+        let ended = async || channel_test::find(&cell.store, test).await.expect("read");
+        assert!(wait_for(LIMIT, "the other's test", ended).await.received);
+    }
+    assert_eq!(dead.count(), 8, "a part of the places, and no more");
+    gate.add_permits(10_000);
+    delivering.stop().await;
 }

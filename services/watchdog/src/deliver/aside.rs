@@ -1,34 +1,69 @@
 //! Beside the outbox: telling openings again to receivers that forget, and sending tests of channels.
 //!
 //! Neither is owed to anybody: what fails is told again a minute later, and a test that fails says so. So nothing is
-//! retried here, and one round ends before the next begins: at most as many calls at once as there are channels to
-//! refresh, in groups of bounded size.
+//! retried here. Invariants: a receiver that is slow keeps nobody else waiting: what is due is begun with every look, a
+//! channel that is still being told again is left for the next minute, and no tenant's tests take all places; and at
+//! most so many openings and tests are held at once.
 
 use super::{Deliverer, LOOK_EVERY, unknown_kind};
 use crate::channel::{self, Letter, Outcome};
 use crate::message::Message;
 use service::runtime::chain;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use store::alert_delivery::{self, Refresh};
 use store::channel_test::{self, Ended, Taken};
 use store::{Store, StoreError};
-use tokio::task::JoinSet;
+use tokio::task::{Id, JoinSet};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-/// Openings that one round tells again at most; the rest follows in the next.
-const REFRESHED_MAX: i64 = 2_000;
+/// Openings that are being told again at most; the rest follows when there is room.
+const REFRESHED_MAX: usize = 2_000;
 
 /// Openings in one call.
 const TOGETHER_MAX: usize = 200;
 
-/// Tests that one round sends at most.
-const TESTS_MAX: i64 = 8;
+/// Tests that are being sent at most.
+const TESTS_MAX: usize = 32;
 
-/// Works until `shutdown`.
+/// Tests of one tenant's channels that are being sent at most, by all watchdogs.
+const TESTS_OF_TENANT_MAX: i64 = 8;
+
+/// What is being told again.
+#[derive(Default)]
+struct Refreshing {
+    calls: JoinSet<()>,
+    /// The channel of each call, and how many openings it tells.
+    about: HashMap<Id, (Uuid, usize)>,
+}
+
+impl Refreshing {
+    /// Forgets what has ended.
+    fn reap(&mut self) {
+        while let Some(ended) = self.calls.try_join_next_with_id() {
+            let id = ended.map_or_else(|panicked| panicked.id(), |(id, ())| id);
+            self.about.remove(&id);
+        }
+    }
+
+    fn room(&self) -> usize {
+        let held: usize = self.about.values().map(|(_, openings)| openings).sum();
+        REFRESHED_MAX.saturating_sub(held)
+    }
+
+    fn is_told(&self, channel: Uuid) -> bool {
+        self.about.values().any(|(told, _)| *told == channel)
+    }
+}
+
+/// Works until `shutdown`, then lets the calls in hand end: each has its own time limit.
 pub async fn run(deliverer: Deliverer, shutdown: CancellationToken) {
+    let (mut refreshing, mut testing) = (Refreshing::default(), JoinSet::new());
     while !shutdown.is_cancelled() {
-        let (refreshed, tested) = tokio::join!(refresh(&deliverer), test(&deliverer));
+        refreshing.reap();
+        while testing.try_join_next().is_some() {}
+        let (refreshed, tested) =
+            tokio::join!(refresh(&deliverer, &mut refreshing), test(&deliverer, &mut testing));
         for (what, result) in [("Refreshing open alerts", refreshed), ("Testing channels", tested)] {
             if let Err(error) = result {
                 tracing::warn!(error = chain(&error), "{what} failed; trying again");
@@ -39,31 +74,40 @@ pub async fn run(deliverer: Deliverer, shutdown: CancellationToken) {
             () = tokio::time::sleep(LOOK_EVERY) => {}
         }
     }
+    while refreshing.calls.join_next().await.is_some() {}
+    while testing.join_next().await.is_some() {}
 }
 
-async fn refresh(deliverer: &Deliverer) -> Result<(), StoreError> {
-    let due = alert_delivery::refresh(&deliverer.store, REFRESHED_MAX, channel::REFRESH_EVERY).await?;
+async fn refresh(deliverer: &Deliverer, refreshing: &mut Refreshing) -> Result<(), StoreError> {
+    let room = i64::try_from(refreshing.room()).unwrap_or(i64::MAX);
+    if room == 0 {
+        return Ok(());
+    }
+    let due = alert_delivery::refresh(&deliverer.store, room, channel::REFRESH_EVERY).await?;
     let mut by_channel: BTreeMap<Uuid, Vec<Refresh>> = BTreeMap::new();
     for opening in due {
         by_channel.entry(opening.channel_id).or_default().push(opening);
     }
-    let mut calls = JoinSet::new();
-    for openings in by_channel.into_values() {
-        let deliverer = deliverer.clone();
-        calls.spawn(async move {
+    by_channel.retain(|channel, _| !refreshing.is_told(*channel));
+    for (channel, openings) in by_channel {
+        let (deliverer, count) = (deliverer.clone(), openings.len());
+        let call = refreshing.calls.spawn(async move {
             for together in openings.chunks(TOGETHER_MAX) {
-                tell_again(&deliverer, together).await;
+                // A receiver that does not take these takes no others now.
+                if !tell_again(&deliverer, together).await {
+                    break;
+                }
             }
         });
+        refreshing.about.insert(call.id(), (channel, count));
     }
-    while calls.join_next().await.is_some() {}
     Ok(())
 }
 
-/// Tells openings again that are all of one channel.
-async fn tell_again(deliverer: &Deliverer, openings: &[Refresh]) {
-    let Some(first) = openings.first() else { return };
-    let Some(target) = &first.target else { return };
+/// Tells openings again that are all of one channel; whether it has them.
+async fn tell_again(deliverer: &Deliverer, openings: &[Refresh]) -> bool {
+    let Some(first) = openings.first() else { return true };
+    let Some(target) = &first.target else { return false };
     let bodies: Vec<_> = openings.iter().map(|opening| opening.body.as_str()).collect();
     let (secret, timeout) = (first.secret.as_deref(), deliverer.patience.timeout);
     let outcome = channel::refresh(&deliverer.egress, target, secret, &bodies, first.taken_at, timeout).await;
@@ -75,14 +119,19 @@ async fn tell_again(deliverer: &Deliverer, openings: &[Refresh]) {
             error,
             "Open alerts can't be told again; trying again in a minute"
         );
+        return false;
     }
+    true
 }
 
-async fn test(deliverer: &Deliverer) -> Result<(), StoreError> {
-    let mut tests = JoinSet::new();
-    for taken in channel_test::claim(&deliverer.store, TESTS_MAX).await? {
+async fn test(deliverer: &Deliverer, testing: &mut JoinSet<()>) -> Result<(), StoreError> {
+    let room = i64::try_from(TESTS_MAX.saturating_sub(testing.len())).unwrap_or(i64::MAX);
+    if room == 0 {
+        return Ok(());
+    }
+    for taken in channel_test::claim(&deliverer.store, room, TESTS_OF_TENANT_MAX).await? {
         let deliverer = deliverer.clone();
-        tests.spawn(async move {
+        testing.spawn(async move {
             let ended = ended(send(&deliverer, &taken).await);
             tracing::info!(
                 channel.name = taken.channel_name,
@@ -94,7 +143,6 @@ async fn test(deliverer: &Deliverer) -> Result<(), StoreError> {
             record(&deliverer.store, taken.id, &ended).await;
         });
     }
-    while tests.join_next().await.is_some() {}
     Ok(())
 }
 
