@@ -27,7 +27,7 @@ use std::collections::BTreeMap;
 use store::fence::{self, Term};
 use store::verdict::{self, Evidence, Verdict};
 use store::watch_cursor::{self, Cursor, Due};
-use store::{Store, StoreError, Transaction};
+use store::{Retry, Store, StoreError, Transaction};
 
 /// Transactions of one cycle at most; a backlog goes on in the next one, after the rest of the cycle's work.
 const BATCHES_MAX: usize = 20;
@@ -114,11 +114,12 @@ fn has_jumped(at: DateTime<Utc>, latest: Latest<'_>) -> bool {
 
 /// One cycle: judges what is due, looks at what else has ended, resolves what has recovered, and tells again what
 /// nobody looks after. `leads` is asked before each transaction; `dates` are the calendars that earlier cycles have
-/// read; what the clock shows to be due after `latest` is left to the next cycle.
+/// read; what the clock shows to be due after `latest` is left to the next cycle. Of what one kind of work fails with,
+/// as a row that can't be read, the others know nothing: they are done all the same.
 ///
 /// # Errors
-/// [`StoreError::Fenced`] when a later watchdog leads; else whatever the database failed with. What was committed
-/// before stays.
+/// [`StoreError::Fenced`] when a later watchdog leads; else what the database failed with first. What was committed
+/// stays.
 pub async fn run_once(
     store: &Store,
     term: Term,
@@ -127,13 +128,20 @@ pub async fn run_once(
     leads: impl Fn() -> bool,
     latest: Latest<'_>,
 ) -> Result<Summary, StoreError> {
-    let (mut summary, mut behind) = (Summary::default(), false);
+    let (mut summary, mut behind, mut failed) = (Summary::default(), false, None);
     for work in Work::ALL {
         for _ in 0..BATCHES_MAX {
             if !leads() {
-                return Ok(summary);
+                return failed.map_or(Ok(summary), Err);
             }
-            summary += work.once(store, term, limits, dates, latest).await?;
+            match work.once(store, term, limits, dates, latest).await {
+                Ok(done) => summary += done,
+                Err(error) if is_of_this_work(&error) => {
+                    summary.more = false;
+                    failed.get_or_insert(error);
+                }
+                Err(error) => return Err(error),
+            }
             if !summary.more {
                 break;
             }
@@ -141,7 +149,12 @@ pub async fn run_once(
         behind |= summary.more;
     }
     summary.more = behind;
-    Ok(summary)
+    failed.map_or(Ok(summary), Err)
+}
+
+/// Whether it is what was asked that failed, and not the database or our leading.
+fn is_of_this_work(error: &StoreError) -> bool {
+    !matches!(error, StoreError::Fenced { .. }) && matches!(error.retry(), Retry::Split | Retry::Never)
 }
 
 async fn judge_batch(

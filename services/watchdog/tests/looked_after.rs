@@ -13,8 +13,9 @@ use std::collections::BTreeMap;
 use std::time::Duration as Time;
 use store::check_in::{self, Noted};
 use store::fence::Term;
-use support::{Cell, definition, noon, rows};
+use support::{Cell, LIMITS, definition, noon, rows};
 use uuid::Uuid;
+use watchdog::{Dates, check};
 
 const HOUR: i64 = 3_600;
 
@@ -170,6 +171,17 @@ async fn a_reported_failure_is_told_at_once_and_the_success_that_stays_away_adds
     assert_eq!(cell.check(term, HOUR + 64).await.deliveries, 0);
     report(&cell, HOUR + 300, Report::Success, "").await;
     assert_eq!(cell.check(term, HOUR + 301).await.resolved, 1);
+}
+
+/// What can't be asked about runs keeps nobody from being told of check-ins.
+#[tokio::test]
+async fn a_check_in_is_missed_though_ends_of_runs_can_not_be_looked_at() {
+    let (cell, term, _) = with_check_in(&hourly()).await;
+    rows!(cell, "ALTER TABLE outcome_watch RENAME TO gone");
+    cell.clock_to(HOUR + 64).await;
+    let cycle = check::run_once(&cell.store, term, LIMITS, &mut Dates::default(), || true, &|| None).await;
+    assert!(cycle.is_err(), "the cycle has not gone well, and counts as none");
+    assert_eq!(told(&cell).await, ["OPENED"]);
 }
 
 #[tokio::test]
