@@ -90,14 +90,22 @@ fn asked(request: &v1::ListJobsRequest) -> Result<(Filter, Order), Vec<FieldErro
         Order::Unspecified
     });
     let (labels, keys) = labels("labels", &request.labels, &mut errors);
-    for (field, text) in [("namePrefix", &request.name_prefix), ("queue", &request.queue)] {
-        if text.contains('\0') || text.len() > 63 {
-            errors.push(FieldError::new(field, "use at most 63 characters of a-z, 0-9, '.', '_', '-'"));
-        }
-    }
-    let queue = (!request.queue.is_empty()).then(|| request.queue.clone());
+    part_of_name("namePrefix", &request.name_prefix, &mut errors);
+    let queue = queue(&request.queue, &mut errors);
     let filter = Filter { prefix: request.name_prefix.clone(), queue, paused: request.paused, labels, keys };
     if errors.is_empty() { Ok((filter, order)) } else { Err(errors) }
+}
+
+/// The queue that is named, if one is.
+pub fn queue(given: &str, errors: &mut Vec<FieldError>) -> Option<String> {
+    part_of_name("queue", given, errors);
+    (!given.is_empty()).then(|| given.to_owned())
+}
+
+fn part_of_name(field: &str, text: &str, errors: &mut Vec<FieldError>) {
+    if text.contains('\0') || text.len() > 63 {
+        errors.push(FieldError::new(field, "use at most 63 characters of a-z, 0-9, '.', '_', '-'"));
+    }
 }
 
 /// Labels as people name them, `team=billing`, or `team` for any value.

@@ -19,6 +19,7 @@ mod config;
 mod definition;
 mod docs_page;
 mod failure;
+mod herd;
 mod idempotency;
 mod job_list;
 mod jobs;
@@ -118,6 +119,7 @@ fn registry(context: &Context<RegistryConfig>, store: &Store) -> Registry {
         store: store.clone(),
         watching: Watching::until(context.shutdown.clone(), own.database_connections_max),
         by_hand: ByHand::new(own.tenant_runs_per_second, own.tenant_backfills_per_second),
+        herds: herd::Places::default(),
     }
 }
 

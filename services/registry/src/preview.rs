@@ -4,7 +4,7 @@
 use crate::failure::Failure;
 use crate::references::{self, Known};
 use crate::registry::Registry;
-use crate::{definition, jobs};
+use crate::{definition, herd, jobs};
 use chrono::{DateTime, TimeDelta, Utc};
 use model::ids::JobId;
 use model::job::Definition;
@@ -34,6 +34,15 @@ impl ScheduleService for Registry {
         let caller = Caller::of(&request, Role::Viewer)?.clone();
         let request = request.into_inner();
         Ok(Response::new(preview(&self.store, &caller, &request).await?))
+    }
+
+    async fn preview_herd(
+        &self,
+        request: Request<v1::PreviewHerdRequest>,
+    ) -> Result<Response<v1::PreviewHerdResponse>, Status> {
+        let caller = Caller::of(&request, Role::Viewer)?.clone();
+        let request = request.into_inner();
+        Ok(Response::new(herd::preview(&self.store, &self.herds, &caller, &request).await?))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::auth::Tokens;
 use crate::by_hand::ByHand;
+use crate::herd::Places;
 use crate::metrics::{self, Metrics};
 use crate::watching::Watching;
 use axum::extract::{Request, State};
@@ -29,6 +30,7 @@ use tonic::service::Routes;
 pub struct Registry {
     pub(crate) store: Store,
     pub(crate) watching: Watching,
+    pub(crate) herds: Places,
     pub(crate) by_hand: ByHand,
 }
 
