@@ -32,6 +32,9 @@ pub struct Member {
     /// Whether it can reach the database, if it says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub database: Option<bool>,
+    /// The version of the timezone database that it computes by, if it says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tzdata: Option<String>,
 }
 
 /// Keeps a member registered while it lives; dropping it takes the member out as far as etcd can be reached.

@@ -18,6 +18,7 @@ fn member(name: &str) -> Member {
         pid: 7,
         http: "http://127.0.0.1:9".into(),
         database: None,
+        tzdata: None,
     }
 }
 

@@ -13,7 +13,7 @@ pub use condition::{Condition, Limits, conditions, standing_conditions};
 pub use explain::{Open, explain};
 pub use observation::{
     BrokenJob, ExpiringToken, FailingChannel, Lateness, Observation, OldTransaction, Outlook, Refused,
-    Standing, Unserved,
+    Standing, Tzdata, Unserved,
 };
 
 use crate::policy::named;
@@ -47,7 +47,7 @@ named! {
         ChannelFails = "CHANNEL_FAILS",
         /// A job's definition can't be used.
         JobBroken = "JOB_BROKEN",
-        /// Plans were made with another timezone database than this service has.
+        /// Plans were made, or would be by a ticker that stands by, with another timezone database than this service has.
         TzdataDiffers = "TZDATA_DIFFERS",
         /// A transaction holds back the cleaning of hot tables.
         OldTransaction = "OLD_TRANSACTION",

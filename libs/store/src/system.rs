@@ -7,7 +7,7 @@ use crate::{Store, StoreError, Transaction, sql};
 use chrono::{DateTime, NaiveDate, Utc};
 use model::ids::TenantId;
 use model::system_health::{
-    BrokenJob, ExpiringToken, FailingChannel, Lateness, OldTransaction, Outlook, Unserved,
+    BrokenJob, ExpiringToken, FailingChannel, Lateness, OldTransaction, Outlook, Tzdata, Unserved,
 };
 use std::time::Duration;
 use tokio_postgres::Row;
@@ -62,12 +62,17 @@ pub async fn unserved(
     Ok(unserved.collect())
 }
 
-/// Looks at what changes slowly. `tzdata` is the version of the timezone database that is judged by, `tries_max` how often
-/// a delivery may be tried before its channel counts as failing.
+/// Looks at what changes slowly. `tzdata` is the version of the timezone database that is judged by, `tickers` those of the
+/// tickers, `tries_max` how often a delivery may be tried before its channel counts as failing.
 ///
 /// # Errors
 /// [`StoreError`] when the database can't be asked.
-pub async fn outlook(store: &Store, tzdata: &str, tries_max: i32) -> Result<Outlook, StoreError> {
+pub async fn outlook(
+    store: &Store,
+    tzdata: &str,
+    tickers: Option<Vec<(String, String)>>,
+    tries_max: i32,
+) -> Result<Outlook, StoreError> {
     let operation = "look ahead";
     let lateness = ask(store, operation, sql!("status/lateness.sql"), &[]).await?;
     let lateness = only(&lateness, "status/lateness.sql")?;
@@ -77,7 +82,6 @@ pub async fn outlook(store: &Store, tzdata: &str, tries_max: i32) -> Result<Outl
     let failing = ask(store, operation, sql!("system/failing.sql"), &[&tries_max]).await?;
     let broken = ask(store, operation, sql!("system/broken.sql"), &[]).await?;
     let oldest = ask(store, operation, sql!("system/oldest_transaction.sql"), &[]).await?;
-    let plans: Option<String> = row.get("tzdata");
     Ok(Outlook {
         lateness: Lateness {
             runs: lateness.get("runs"),
@@ -88,7 +92,7 @@ pub async fn outlook(store: &Store, tzdata: &str, tries_max: i32) -> Result<Outl
         day_missing: row.get::<_, Option<NaiveDate>>("day_missing"),
         failing: failing.iter().map(failing_channel).collect(),
         broken: broken.iter().map(broken_job).collect(),
-        tzdata: plans.map(|plans| (tzdata.to_owned(), plans)),
+        tzdata: Tzdata { ours: tzdata.to_owned(), plans: row.get("tzdata"), tickers },
         transaction: oldest
             .first()
             .map(|row| OldTransaction { who: row.get("who"), since: row.get("since") }),

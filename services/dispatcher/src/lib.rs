@@ -343,3 +343,4 @@ fn member(own: &Dispatcher) -> Member {
         database: Some(true),
     }
 }
+        tzdata: None,

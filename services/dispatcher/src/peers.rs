@@ -158,6 +158,7 @@ mod tests {
             pid: 1,
             http: "http://other".to_owned(),
             database,
+            tzdata: None,
         };
         let mut peers = Peers::default();
         assert_eq!(peers.list(), None);

@@ -175,3 +175,4 @@ fn member(candidate: &Candidate) -> Member {
         database: None,
     }
 }
+        tzdata: Some(schedule::tzdata_version().to_owned()),

@@ -243,7 +243,7 @@ impl Lead {
     async fn look_at_system(&self, reign: &mut Reign, jumped: bool) -> Result<usize, StoreError> {
         let watch = match &mut reign.watch {
             Some(watch) => watch,
-            none => none.insert(Watch::begin(&self.store, &self.system).await?),
+            none => none.insert(Watch::begin(&self.store, &self.etcd, &self.system).await?),
         };
         let looked = watch.run_once(reign.term, jumped).await?;
         if let Some(silent) = looked.ticker_silent {

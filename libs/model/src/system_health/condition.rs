@@ -1,6 +1,8 @@
 //! What is wrong with the system, from what was observed of it.
 
-use super::{FailingChannel, Lateness, Observation, Outlook, Refused, Standing, Subject, Trouble, Unserved};
+use super::{
+    FailingChannel, Lateness, Observation, Outlook, Refused, Standing, Subject, Trouble, Tzdata, Unserved,
+};
 use crate::ids::TenantId;
 use chrono::{DateTime, TimeDelta, Utc};
 use std::time::Duration;
@@ -110,6 +112,12 @@ pub fn conditions(observation: &Observation, limits: &Limits) -> (Vec<Trouble>, 
     }
     if let Some(outlook) = &observation.outlook {
         looked.extend(OUTLOOK);
+        let differs = tzdata_differs(at, &outlook.tzdata);
+        // While the tickers can't be asked for, it can't be said that all is well.
+        if differs.is_some() || outlook.tzdata.tickers.is_some() {
+            looked.push(Trouble::TzdataDiffers);
+        }
+        found.extend(differs);
         outlook_conditions(observation, outlook, limits, &mut found);
     }
     (looked, found)
@@ -132,14 +140,13 @@ pub fn standing_conditions(standing: &Standing, at: DateTime<Utc>) -> (Vec<Troub
 }
 
 /// The kinds that an [`Outlook`] speaks of.
-const OUTLOOK: [Trouble; 8] = [
+const OUTLOOK: [Trouble; 7] = [
     Trouble::Late,
     Trouble::TokensRunOut,
     Trouble::TokenExpires,
     Trouble::PartitionMissing,
     Trouble::ChannelFails,
     Trouble::JobBroken,
-    Trouble::TzdataDiffers,
     Trouble::OldTransaction,
 ];
 
@@ -186,14 +193,6 @@ fn outlook_conditions(
         let detail = format!("the job {} can't be planned: {}", job.name, job.why);
         Condition::new(Trouble::JobBroken, job.since, detail).about(&job.id).of(job.tenant)
     }));
-    let differing = outlook.tzdata.as_ref().filter(|(ours, plans)| ours != plans);
-    found.extend(differing.map(|(ours, plans)| {
-        Condition::new(
-            Trouble::TzdataDiffers,
-            at,
-            format!("plans were made with timezone database {plans}, the watchdog judges by {ours}"),
-        )
-    }));
     let old = outlook.transaction.as_ref();
     let old = old.filter(|old| silent(at, Some(old.since), limits.transaction).is_some());
     found.extend(old.map(|old| {
@@ -203,6 +202,20 @@ fn outlook_conditions(
             format!("a transaction of {} is open since {}", old.who, text(old.since)),
         )
     }));
+}
+
+/// The plans, and the tickers that will make them next, have the timezone database by which is judged.
+fn tzdata_differs(at: DateTime<Utc>, tzdata: &Tzdata) -> Option<Condition> {
+    let Tzdata { ours, plans, tickers } = tzdata;
+    let plans = plans.iter().filter(|plans| *plans != ours);
+    let mut others: Vec<_> = plans.map(|plans| format!("plans were made with {plans}")).collect();
+    let tickers = tickers.iter().flatten().filter(|(_, version)| version != ours);
+    others.extend(tickers.map(|(name, version)| format!("the ticker {name} has {version}")));
+    (!others.is_empty()).then(|| {
+        let detail =
+            format!("timezone databases differ: the watchdog judges by {ours}, {}", others.join(", "));
+        Condition::new(Trouble::TzdataDiffers, at, detail)
+    })
 }
 
 fn clock_jumped(at: DateTime<Utc>) -> Condition {

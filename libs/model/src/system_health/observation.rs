@@ -49,10 +49,21 @@ pub struct Outlook {
     pub failing: Vec<FailingChannel>,
     /// Jobs that can't be planned.
     pub broken: Vec<BrokenJob>,
-    /// The timezone database of this service, and that of the plans; none when nothing was planned.
-    pub tzdata: Option<(String, String)>,
+    /// The timezone databases by which is planned and judged.
+    pub tzdata: Tzdata,
     /// The oldest transaction.
     pub transaction: Option<OldTransaction>,
+}
+
+/// The versions of timezone databases.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tzdata {
+    /// That of this service.
+    pub ours: String,
+    /// That of the plans; none when nothing was planned.
+    pub plans: Option<String>,
+    /// Those of the tickers, by name, as far as they say; none when they could not be asked for.
+    pub tickers: Option<Vec<(String, String)>>,
 }
 
 /// Runs that wait for a worker, and nobody serves their queue.

@@ -31,7 +31,11 @@ fn well() -> Observation {
             day_missing: None,
             failing: Vec::new(),
             broken: Vec::new(),
-            tzdata: Some(("2026c".to_owned(), "2026c".to_owned())),
+            tzdata: Tzdata {
+                ours: "2026c".to_owned(),
+                plans: Some("2026c".to_owned()),
+                tickers: Some(vec![("t-1".to_owned(), "2026c".to_owned())]),
+            },
             transaction: Some(OldTransaction { who: "psql".to_owned(), since: at(-100) }),
         }),
     }
@@ -132,9 +136,15 @@ const CASES: &[Case] = &[
     ),
     (
         "another timezone database",
-        |o| slowly(o).tzdata = Some(("2026b".to_owned(), "2026c".to_owned())),
+        |o| slowly(o).tzdata.plans = Some("2026b".to_owned()),
         &[(Trouble::TzdataDiffers, "")],
     ),
+    (
+        "a ticker with another timezone database stands by",
+        |o| slowly(o).tzdata.tickers = Some(vec![("t-2".to_owned(), "2026b".to_owned())]),
+        &[(Trouble::TzdataDiffers, "")],
+    ),
+    ("no ticker can be asked for", |o| slowly(o).tzdata.tickers = None, &[]),
     (
         "an old transaction",
         |o| slowly(o).transaction = Some(OldTransaction { who: "psql".to_owned(), since: at(-300) }),

@@ -5,11 +5,13 @@
 use super::write::Write;
 use crate::config::WatchdogConfig;
 use chrono::{DateTime, TimeDelta, Utc};
+use election::{Member, Role};
 use model::system_health::{Limits, Observation, Previous, Trouble, conditions, judge, settle};
 use std::time::{Duration, Instant};
 use store::fence::Term;
 use store::system::{self, Pulse};
 use store::{Store, StoreError, system_alert};
+use tokio::time::timeout;
 
 /// An offset is not measured over an answer that took longer.
 const ROUND_TRIP_MAX: Duration = Duration::from_millis(500);
@@ -63,6 +65,7 @@ impl Settings {
 /// The watch of one leadership.
 pub struct Watch {
     store: Store,
+    etcd: election::Client,
     settings: Settings,
     previous: Previous,
     /// Has looked without a break since.
@@ -84,10 +87,14 @@ impl Watch {
     ///
     /// # Errors
     /// [`StoreError`] when the database can't be asked.
-    pub async fn begin(store: &Store, settings: &Settings) -> Result<Self, StoreError> {
+    pub async fn begin(
+        store: &Store,
+        etcd: &election::Client,
+        settings: &Settings,
+    ) -> Result<Self, StoreError> {
         let previous = Previous::open(system_alert::open(store).await?);
-        let (store, settings) = (store.clone(), settings.clone());
-        Ok(Self { store, settings, previous, steady: Instant::now(), looked: None })
+        let (store, etcd, settings) = (store.clone(), etcd.clone(), settings.clone());
+        Ok(Self { store, etcd, settings, previous, steady: Instant::now(), looked: None })
     }
 
     /// Looks once; `jumped` while the database's clock is not believed.
@@ -131,7 +138,8 @@ impl Watch {
         let is_due = self.looked.is_none_or(|looked| looked.elapsed() >= self.settings.look_every);
         let outlook = if is_due {
             self.looked = Some(Instant::now());
-            Some(system::outlook(&self.store, schedule::tzdata_version(), TRIES_MAX).await?)
+            let tickers = self.tickers().await;
+            Some(system::outlook(&self.store, schedule::tzdata_version(), tickers, TRIES_MAX).await?)
         } else {
             None
         };
@@ -150,6 +158,17 @@ impl Watch {
         };
         Ok((observation, ticker_silent))
     }
+
+    /// The tickers' timezone databases; none when etcd does not answer at once, for which nobody is kept waiting.
+    async fn tickers(&self) -> Option<Vec<(String, String)>> {
+        let members = timeout(ROUND_TRIP_MAX, election::members(&self.etcd, Role::Ticker)).await;
+        members.ok()?.ok().map(tzdata_of)
+    }
+}
+
+/// The names of members, and the timezone databases that they say they have.
+fn tzdata_of(members: Vec<Member>) -> Vec<(String, String)> {
+    members.into_iter().filter_map(|member| Some((member.name, member.tzdata?))).collect()
 }
 
 /// The server's clock minus ours, as if it had been read in the middle of the round trip.
