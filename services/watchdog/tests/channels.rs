@@ -300,20 +300,30 @@ fn certificate(folder: &Path) -> (String, String) {
     (certificate, key)
 }
 
-/// The certificate is trusted by what is in the environment, which only another process can have of its own.
 #[tokio::test]
 async fn mail_is_encrypted_and_signed_in_to_servers_that_the_machine_trusts_and_to_no_other() {
+    assert_encrypted("STARTTLS", MailTls::Starttls).await;
+}
+
+#[tokio::test]
+async fn mail_to_a_server_that_is_tls_from_the_first_byte_on_is_so_too() {
+    assert_encrypted("TLS", MailTls::Tls).await;
+}
+
+/// The certificate is trusted by what is in the environment, which only another process can have of its own.
+async fn assert_encrypted(mode: &str, tls: MailTls) {
     let folder = TempFolder::create("mail").unwrap();
     let (certificate, key) = certificate(folder.path());
-    let server = MailServer::start(folder.path(), &[&certificate, &key, "us\u{e9}r", "s3cret"]).await;
+    let server = MailServer::start(folder.path(), &[&certificate, &key, "us\u{e9}r", "s3cret", mode]).await;
     let here = Policy { loopback: true, ..Policy::default() };
-    let error = mail_error(server.target(MailTls::Starttls), here).await;
+    let error = mail_error(server.target(tls), here).await;
     assert!(error.to_lowercase().contains("certificate"), "{error}");
 
     let child = std::process::Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "child_sends_one_mail", "--ignored"])
         .env("SSL_CERT_FILE", &certificate)
         .env("TEST_MAIL_PORT", server.port.to_string())
+        .env("TEST_MAIL_TLS", mode)
         .output()
         .expect("started");
     assert!(child.status.success(), "{}", String::from_utf8_lossy(&child.stdout));
@@ -330,7 +340,7 @@ async fn child_sends_one_mail() {
     let target = Target::Email(Email {
         host: "localhost".to_owned(),
         port,
-        tls: MailTls::Starttls,
+        tls: if std::env::var("TEST_MAIL_TLS").unwrap() == "TLS" { MailTls::Tls } else { MailTls::Starttls },
         username: "us\u{e9}r".to_owned(),
         from: "escapement@example.com".to_owned(),
         to: vec!["oncall@example.com".to_owned()],
