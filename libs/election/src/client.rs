@@ -15,6 +15,7 @@ use tokio::time::timeout;
 
 use crate::ElectionError;
 use crate::keys::Keys;
+use crate::tls::Tls;
 
 /// Between two tries to connect.
 const CONNECT_PAUSE: Duration = Duration::from_millis(500);
@@ -26,10 +27,15 @@ const LEASE_TTL_MAX: Duration = Duration::from_secs(300);
 /// The longest wait for one answer, as a fraction of the lease: three tries fit into one.
 const CALLS_PER_LEASE: u32 = 3;
 
+const ENDED: &str = "it ended the connection, as it does when it does not accept what etcd_client_certificate_file names; \
+                     its log says why";
+
+const HTTPS: &str = "https://";
+
 /// Whom to ask, and as whom.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// `http://host:port` of each member.
+    /// `http://host:port` of each member, or `https://host:port`.
     pub endpoints: Vec<String>,
     /// The cell, part of every key.
     pub cell: String,
@@ -37,6 +43,8 @@ pub struct Config {
     pub lease_ttl: Duration,
     /// Who we are, if etcd wants to know.
     pub credentials: Option<Credentials>,
+    /// How members that are reached by `https` are trusted.
+    pub tls: Tls,
 }
 
 /// A user of etcd.
@@ -71,15 +79,30 @@ impl Config {
         Keys::of_cell(&self.cell).map(drop)
     }
 
-    fn options(&self) -> ConnectOptions {
-        let options = ConnectOptions::new()
+    /// How `endpoint` is connected to, with the files of TLS as they are now.
+    async fn options(&self, endpoint: &str) -> Result<ConnectOptions, ElectionError> {
+        let mut options = ConnectOptions::new()
             .with_connect_timeout(self.call_limit())
             // A member that lost its quorum then ends our streams instead of keeping them silent.
             .with_require_leader(true)
             .with_auto_token_refresh(true);
-        match &self.credentials {
+        if endpoint.starts_with(HTTPS) {
+            options = options.with_tls(self.tls.read().await?);
+        }
+        Ok(match &self.credentials {
             Some(who) => options.with_user(&who.user, who.password.expose_secret()),
             None => options,
+        })
+    }
+
+    /// Of a connection that was ended before the first answer: by whom it may be.
+    fn explained(&self, error: ElectionError) -> ElectionError {
+        let tls = self.endpoints.iter().any(|endpoint| endpoint.starts_with(HTTPS));
+        match error {
+            ElectionError::Doubt { action, source } if tls && crate::tls::was_ended(&source) => {
+                ElectionError::Tls { action, problem: ENDED, source }
+            }
+            error => error,
         }
     }
 
@@ -136,7 +159,8 @@ impl Client {
                 let key = key.clone();
                 async move { etcd.get(key, None).await }
             })
-            .await?;
+            .await
+            .map_err(|error| config.explained(error))?;
         Ok(client)
     }
 
@@ -149,7 +173,9 @@ impl Client {
         loop {
             match Self::connect(config).await {
                 Err(error) if error.is_doubt() && began.elapsed() < limit => {
-                    tracing::warn!(%error, "etcd does not answer; trying again");
+                    let cause = std::error::Error::source(&error).map(ToString::to_string);
+                    let cause = cause.unwrap_or_default();
+                    tracing::warn!(%error, error.cause = cause, "etcd does not answer; trying again");
                     tokio::time::sleep(CONNECT_PAUSE).await;
                 }
                 connected => return connected,
@@ -215,9 +241,7 @@ impl Client {
         }
         let config = &self.shared.config;
         let endpoint = &config.endpoints[number % config.endpoints.len()];
-        // This does not connect yet, unless a user has to be authenticated.
-        let connecting = etcd_client::Client::connect([endpoint], Some(config.options()));
-        match self.within(action, self.call_limit(), connecting).await {
+        match self.connect_to(action, endpoint).await {
             Ok(etcd) => {
                 current.connection = Some(etcd.clone());
                 Ok(Connection { etcd, number })
@@ -227,6 +251,17 @@ impl Client {
                 Err(error)
             }
         }
+    }
+
+    /// This does not connect yet, unless a user has to be authenticated.
+    async fn connect_to(
+        &self,
+        action: &'static str,
+        endpoint: &str,
+    ) -> Result<etcd_client::Client, ElectionError> {
+        let options = self.shared.config.options(endpoint).await?;
+        let connecting = etcd_client::Client::connect([endpoint], Some(options));
+        self.within(action, self.call_limit(), connecting).await
     }
 
     /// Gives the connection up, unless somebody already did.
@@ -298,6 +333,7 @@ mod tests {
             cell: "main".into(),
             lease_ttl: LEASE_TTL_MIN,
             credentials: None,
+            tls: Tls::default(),
         }
     }
 

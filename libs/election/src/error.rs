@@ -1,5 +1,6 @@
 //! What can go wrong with etcd, and the one table that says what each of its errors means.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use etcd_client::Error as EtcdError;
@@ -14,6 +15,12 @@ pub enum ElectionError {
     /// No answer that can be trusted: the request may or may not have been carried out. Trying again may help.
     #[error("etcd is in doubt while {action}")]
     Doubt { action: &'static str, source: Box<EtcdError> },
+    /// A member and we don't trust each other. Trying again may help, once files were changed.
+    #[error("no TLS to etcd while {action}: {problem}")]
+    Tls { action: &'static str, problem: &'static str, source: Box<EtcdError> },
+    /// A file of TLS can't be read. Trying again may help: it may be about to be replaced.
+    #[error("cannot read {path}, which TLS to etcd needs")]
+    File { path: PathBuf, source: std::io::Error },
     /// As [`ElectionError::Doubt`], by silence.
     #[error("etcd did not answer within {limit:?} while {action}")]
     Silent { action: &'static str, limit: Duration },
@@ -37,10 +44,20 @@ pub enum ElectionError {
 impl ElectionError {
     /// Whether trying again, perhaps on another endpoint, may help.
     pub const fn is_doubt(&self) -> bool {
-        matches!(self, Self::Doubt { .. } | Self::Silent { .. } | Self::Answer { .. })
+        matches!(
+            self,
+            Self::Doubt { .. }
+                | Self::Tls { .. }
+                | Self::File { .. }
+                | Self::Silent { .. }
+                | Self::Answer { .. }
+        )
     }
 
     pub(crate) fn from_etcd(action: &'static str, error: EtcdError) -> Self {
+        if let Some(problem) = crate::tls::explain(&error) {
+            return Self::Tls { action, problem, source: Box::new(error) };
+        }
         match meaning(&error) {
             Meaning::LeaseGone => Self::LeaseGone { action },
             Meaning::Refused => Self::Refused { action, source: Box::new(error) },

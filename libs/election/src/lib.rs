@@ -16,6 +16,7 @@ pub mod mark;
 pub mod members;
 mod queue;
 pub mod term;
+mod tls;
 
 pub use client::{Client, Config, Credentials};
 pub use error::ElectionError;
@@ -24,3 +25,4 @@ pub use lease::Validity;
 pub use mark::Mark;
 pub use members::{Member, MemberHandle, Registration, members, register};
 pub use term::{Candidate, Leader, Leadership, campaign, leader, revision};
+pub use tls::Tls;

@@ -179,7 +179,13 @@ mod tests {
     async fn a_watch_from_a_compacted_revision_ends_the_wait() {
         let endpoints = stack::testkit::shared_etcd().await.endpoints();
         let lease_ttl = crate::client::LEASE_TTL_MIN;
-        let config = crate::Config { endpoints, cell: "compacted".into(), lease_ttl, credentials: None };
+        let config = crate::Config {
+            endpoints,
+            cell: "compacted".into(),
+            lease_ttl,
+            credentials: None,
+            tls: crate::Tls::default(),
+        };
         let client = Client::connect(&config).await.expect("connects");
         let mut etcd = client.connection("testing").await.expect("connected").etcd;
         for _ in 0..3 {

@@ -1,4 +1,5 @@
-//! TLS of the listeners: the certificate, its key, whom clients must be certified by, and the files anew when they change.
+//! TLS of the listeners: the certificate, its key, whom clients must be certified by, and the files anew when they change;
+//! and a check of the files for etcd.
 //!
 //! Owns what a handshake is made with. Invariants: each handshake uses one whole set of files, never a certificate with
 //! another's key; files that can't be used never replace ones that could; a connection that stands is never touched. ring
@@ -7,6 +8,7 @@
 
 mod connection;
 mod incoming;
+pub(crate) mod outgoing;
 mod reload;
 #[cfg(test)]
 mod tests;

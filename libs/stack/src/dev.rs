@@ -54,6 +54,10 @@ pub struct Options {
     pub settings: Vec<(Role, String)>,
     /// Settings of PostgreSQL beyond those that the stack itself makes.
     pub postgres: Vec<(String, String)>,
+    /// Whether PostgreSQL is reached by TLS, and how.
+    pub postgres_tls: Option<postgres::Tls>,
+    /// Whether etcd is reached by TLS, and how; the services are told by `settings`.
+    pub etcd_tls: Option<etcd::Tls>,
     /// Whether dispatchers reach PostgreSQL, and agents dispatchers, through [`Links`], which a test can cut.
     pub linked: bool,
 }
@@ -72,6 +76,8 @@ impl Options {
             durable: true,
             settings: Vec::new(),
             postgres: Vec::new(),
+            postgres_tls: None,
+            etcd_tls: None,
             linked: false,
         }
     }
@@ -141,11 +147,13 @@ impl Stack {
         };
         let lock = lock::DataLock::take(&options.data)?;
         endpoints::forget(&options.data)?;
-        let etcd_options =
+        let mut etcd_options =
             if options.durable { etcd::Options::durable() } else { etcd::Options::for_tests() };
         let mut postgres_options =
             if options.durable { postgres::Options::durable() } else { postgres::Options::for_tests() };
         postgres_options.settings.extend(options.postgres.iter().cloned());
+        postgres_options.tls.clone_from(&options.postgres_tls);
+        etcd_options.tls.clone_from(&options.etcd_tls);
         let (etcd_folder, postgres_folder) = (options.data.join("etcd"), postgres_folder(&options.data)?);
         let (etcd, postgres) = tokio::try_join!(
             Etcd::start(&etcd_folder, etcd_options),

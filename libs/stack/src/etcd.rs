@@ -1,7 +1,7 @@
 //! A single etcd member on loopback.
 //!
 //! Stopped and started again it keeps its data and its ports, so that clients find it again. It runs as the
-//! launching user. Clusters, TLS and authentication are not its business.
+//! launching user. Clusters and authentication are not its business.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -23,17 +23,30 @@ const HEALTH_TIMEOUT: Duration = Duration::from_secs(2);
 pub struct Options {
     /// Whether writes survive a crash of the machine. A killed process loses nothing either way.
     pub durable: bool,
+    /// Whether clients reach it by TLS, and how.
+    pub tls: Option<Tls>,
+}
+
+/// What it shows to clients, and what it asks of them.
+#[derive(Debug, Clone)]
+pub struct Tls {
+    /// Its certificate, in PEM.
+    pub certificate_file: PathBuf,
+    /// The key of that certificate, in PEM.
+    pub key_file: PathBuf,
+    /// Authorities, in PEM, one of which must have signed the certificate that each client has to show.
+    pub client_ca_file: PathBuf,
 }
 
 impl Options {
     /// As fast as it goes.
     pub const fn for_tests() -> Self {
-        Self { durable: false }
+        Self { durable: false, tls: None }
     }
 
     /// For data that matters.
     pub const fn durable() -> Self {
-        Self { durable: true }
+        Self { durable: true, tls: None }
     }
 }
 
@@ -51,11 +64,13 @@ pub struct Etcd {
 struct Ports {
     client: Port,
     peer: Port,
+    /// Answers whether it is healthy, always in the clear.
+    health: Port,
 }
 
 impl Ports {
     fn reserve() -> Result<Self, StackError> {
-        Ok(Self { client: Port::reserve()?, peer: Port::reserve()? })
+        Ok(Self { client: Port::reserve()?, peer: Port::reserve()?, health: Port::reserve()? })
     }
 }
 
@@ -157,12 +172,17 @@ impl Etcd {
 
     /// Where clients connect.
     pub fn endpoints(&self) -> Vec<String> {
-        vec![url(&self.ports.client)]
+        vec![self.client_url()]
     }
 
     /// Its process id while it runs.
     pub fn pid(&self) -> Option<u32> {
         self.server.as_ref().map(ManagedChild::pid)
+    }
+
+    fn client_url(&self) -> String {
+        let scheme = if self.options.tls.is_some() { "https" } else { "http" };
+        url(&self.ports.client).replacen("http", scheme, 1)
     }
 
     fn running(&self) -> Result<&ManagedChild, StackError> {
@@ -172,7 +192,7 @@ impl Etcd {
     async fn launch(&mut self) -> Result<(), StackError> {
         let mut server = ManagedChild::spawn(&self.spec())?;
         let began = Instant::now();
-        while !healthy(self.ports.client.number()).await {
+        while !healthy(self.ports.health.number()).await {
             if let Some(status) = server.exited()? {
                 return Err(StackError::Exited { name: "etcd".into(), status, log_tail: server.log_tail() });
             }
@@ -187,7 +207,7 @@ impl Etcd {
     }
 
     fn spec(&self) -> Spec {
-        let (client, peer) = (url(&self.ports.client), url(&self.ports.peer));
+        let (client, peer, health) = (self.client_url(), url(&self.ports.peer), url(&self.ports.health));
         let mut spec = Spec::new("etcd", &self.program, self.dir.join("etcd.log"))
             .clear_env()
             .arg("--name=escapement")
@@ -197,11 +217,20 @@ impl Etcd {
             .arg(format!("--listen-peer-urls={peer}"))
             .arg(format!("--initial-advertise-peer-urls={peer}"))
             .arg(format!("--initial-cluster=escapement={peer}"))
+            .arg(format!("--listen-metrics-urls={health}"))
             .args(["--logger=zap", "--log-outputs=stderr"])
             // A crash loses nothing that etcd acknowledged, so the surest signal will do.
             .on_launcher_death(Signal::SIGKILL);
         if !self.options.durable {
             spec = spec.arg("--unsafe-no-fsync");
+        }
+        if let Some(tls) = &self.options.tls {
+            let file = |name: &str, path: &Path| format!("--{name}={}", path.display());
+            spec = spec
+                .arg("--client-cert-auth")
+                .arg(file("cert-file", &tls.certificate_file))
+                .arg(file("key-file", &tls.key_file))
+                .arg(file("trusted-ca-file", &tls.client_ca_file));
         }
         spec
     }

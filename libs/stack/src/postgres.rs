@@ -2,10 +2,13 @@
 //!
 //! Stopped and started again it keeps its data, port and password. Ready means that it answered a query and named
 //! our data folder: an open port alone may be a server that still recovers, or somebody else's. Standbys, backups and
-//! dumps are in `copy.rs`. TLS is not its business, nor is any schema.
+//! dumps are in `copy.rs`, what makes it speak TLS is in `tls.rs`. No schema is its business.
 
 mod copy;
 mod init;
+mod tls;
+
+pub use tls::Tls;
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -38,17 +41,19 @@ pub struct Options {
     pub password: bool,
     /// More settings, as in `postgresql.conf`; they win over ours.
     pub settings: Vec<(String, String)>,
+    /// Whether it speaks TLS, and how; then it speaks nothing else.
+    pub tls: Option<Tls>,
 }
 
 impl Options {
     /// As fast as it goes, open to everybody on this machine.
     pub const fn for_tests() -> Self {
-        Self { durable: false, password: false, settings: Vec::new() }
+        Self { durable: false, password: false, settings: Vec::new(), tls: None }
     }
 
     /// For data that matters, behind a password.
     pub const fn durable() -> Self {
-        Self { durable: true, password: true, settings: Vec::new() }
+        Self { durable: true, password: true, settings: Vec::new(), tls: None }
     }
 
     /// Adds a setting.
@@ -107,6 +112,7 @@ impl Postgres {
             postgres.init().await?;
         }
         postgres.password = postgres.stored_password()?;
+        postgres.write_tls()?;
         postgres.launch_until_up(true).await?;
         Ok(postgres)
     }
@@ -155,9 +161,10 @@ impl Postgres {
     /// Where clients connect to `database`.
     pub fn url_of(&self, database: &str) -> String {
         let port = self.port.number();
+        let query = self.options.tls.as_ref().map(|tls| format!("?{}", tls.query)).unwrap_or_default();
         match &self.password {
-            Some(password) => format!("postgres://{SUPERUSER}:{password}@127.0.0.1:{port}/{database}"),
-            None => format!("postgres://{SUPERUSER}@127.0.0.1:{port}/{database}"),
+            Some(password) => format!("postgres://{SUPERUSER}:{password}@127.0.0.1:{port}/{database}{query}"),
+            None => format!("postgres://{SUPERUSER}@127.0.0.1:{port}/{database}{query}"),
         }
     }
 
@@ -178,12 +185,17 @@ impl Postgres {
     /// [`StackError::Sql`] with the server's message, [`StackError::Spawn`].
     pub async fn psql(&self, database: &str, statement: &str) -> Result<String, StackError> {
         let port = self.port.number().to_string();
+        // What an address says goes before what the arguments say.
+        let target = match &self.options.tls {
+            Some(tls) => format!("postgres://127.0.0.1/{database}?{}", tls.query),
+            None => database.to_owned(),
+        };
         let mut psql = tokio::process::Command::new(&self.binaries.psql);
         psql.env_clear()
             .env("PGCONNECT_TIMEOUT", CONNECT_LIMIT_S)
             .args(["--no-psqlrc", "--no-password", "--tuples-only", "--no-align", "--quiet"])
             .args(["--set=ON_ERROR_STOP=1", "--host=127.0.0.1", "--port", &port])
-            .args(["--username", SUPERUSER, "--dbname", database, "--command", statement])
+            .args(["--username", SUPERUSER, "--dbname", &target, "--command", statement])
             .stdin(Stdio::null())
             .kill_on_drop(true);
         if let Some(password) = &self.password {
@@ -236,7 +248,7 @@ impl Postgres {
             // Not synchronous_commit: a killed server must keep what it acknowledged, and without fsync that is cheap.
             spec = spec.args(["-c", "fsync=off", "-c", "full_page_writes=off"]);
         }
-        for (name, value) in &self.options.settings {
+        for (name, value) in self.tls_settings().iter().chain(&self.options.settings) {
             spec = spec.arg("-c").arg(format!("{name}={value}"));
         }
         spec

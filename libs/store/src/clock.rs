@@ -2,6 +2,7 @@
 
 use crate::{SCHEMA_VERSION, Store, StoreError, sql};
 use chrono::{DateTime, Utc};
+use std::error::Error;
 use std::time::Duration;
 
 /// The cell's clock now.
@@ -31,6 +32,7 @@ pub async fn shift(store: &Store, milliseconds: i64) -> Result<(), StoreError> {
 /// The last failure, once `limit` has passed: no connection, or a schema that nobody has migrated yet.
 pub async fn wait_until_ready(store: &Store, limit: Duration) -> Result<(), StoreError> {
     let started = std::time::Instant::now();
+    let mut told = String::new();
     loop {
         let problem = match schema_version(store).await {
             Ok(Some(version)) if version >= SCHEMA_VERSION => return Ok(()),
@@ -43,6 +45,13 @@ pub async fn wait_until_ready(store: &Store, limit: Duration) -> Result<(), Stor
         };
         if started.elapsed() >= limit {
             return Err(problem);
+        }
+        let cause = std::iter::successors(problem.source(), |cause| (*cause).source()).last();
+        let said = format!("{problem} {cause:?}");
+        if told != said {
+            let cause = cause.map(ToString::to_string).unwrap_or_default();
+            tracing::warn!(error = %problem, error.cause = cause, "The database is not ready; trying again");
+            told = said;
         }
         tokio::time::sleep(Duration::from_millis(200)).await;
     }

@@ -1,14 +1,18 @@
 //! Connections: a pool whose sessions are in the cell's schema and can neither wait nor run for ever.
 
+mod address;
+pub mod tls;
+
 use crate::error::StoreError;
 use deadpool_postgres::{
     Hook, HookError, Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime, Timeouts,
 };
-use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
+use tls::Tls;
+use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres::error::SqlState;
-use tokio_postgres::{NoTls, Row, Statement, types::ToSql};
+use tokio_postgres::{Row, Statement, types::ToSql};
 
 /// A statement whose client has gone away ends so soon: it may hold locks.
 const GONE_CHECK: Duration = Duration::from_secs(1);
@@ -20,7 +24,7 @@ const BY_INDEX_ONLY: &str = "-c enable_seqscan=off -c enable_bitmapscan=off -c r
 /// How to reach the database and how long its sessions may take.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// `postgres://user:password@host:port/database`.
+    /// `postgres://user:password@host:port/database`, with libpq's `sslmode`, `sslrootcert`, `sslcert` and `sslkey`.
     pub url: String,
     /// The cell: the name of its schema.
     pub cell: String,
@@ -59,11 +63,12 @@ impl Settings {
     }
 
     /// The driver's configuration with the session settings as start-up options, so that no round trip and no
-    /// forgotten `SET` stands between a connection and its limits.
-    pub(crate) fn driver_config(&self) -> Result<tokio_postgres::Config, StoreError> {
+    /// forgotten `SET` stands between a connection and its limits; and the TLS of its connections.
+    pub(crate) fn driver(&self) -> Result<(tokio_postgres::Config, Tls), StoreError> {
         check_cell(&self.cell)?;
-        let mut config = tokio_postgres::Config::from_str(&self.url)
-            .map_err(|error| StoreError::Settings(format!("database_url: {error}")))?;
+        let address::Address { driver: mut config, tls } = address::read(&self.url)?;
+        warn_of_strangers(&config, &tls);
+        let tls = Tls::new(tls)?;
         config.options(format!(
             "-c search_path={} -c statement_timeout={} -c lock_timeout={} -c idle_in_transaction_session_timeout={} \
              -c client_connection_check_interval={} -c timezone=UTC -c default_transaction_isolation=read\\ committed \
@@ -79,7 +84,24 @@ impl Settings {
         config.connect_timeout(self.connect_timeout);
         config.tcp_user_timeout(Duration::from_secs(10));
         config.keepalives_idle(Duration::from_secs(10));
-        Ok(config)
+        Ok((config, tls))
+    }
+}
+
+/// Says so when whoever is on the way to PostgreSQL could pretend to be it.
+fn warn_of_strangers(config: &tokio_postgres::Config, tls: &address::Wanted) {
+    let away = |host: &&Host| match host {
+        Host::Unix(_) => false,
+        Host::Tcp(name) => {
+            name != "localhost" && !name.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
+        }
+    };
+    let unchecked = config.get_ssl_mode() == SslMode::Disable || tls.check == address::Check::Nothing;
+    if let Some(Host::Tcp(host)) = config.get_hosts().iter().find(away).filter(|_| unchecked) {
+        tracing::warn!(
+            postgres.host = host,
+            "PostgreSQL is not asked who it is: add sslmode=verify-full to database_url, unless the network is trusted"
+        );
     }
 }
 
@@ -104,13 +126,11 @@ impl Store {
     /// Prepares the pool; connects when first used.
     ///
     /// # Errors
-    /// [`StoreError::Settings`] when the address or the cell's name can't be used.
+    /// [`StoreError::Settings`] when the address, a file that it names or the cell's name can't be used.
     pub fn new(settings: Settings) -> Result<Self, StoreError> {
-        let manager = Manager::from_config(
-            settings.driver_config()?,
-            NoTls,
-            ManagerConfig { recycling_method: RecyclingMethod::Fast },
-        );
+        let (config, tls) = settings.driver()?;
+        let manager =
+            Manager::from_config(config, tls, ManagerConfig { recycling_method: RecyclingMethod::Fast });
         let timeouts = Timeouts {
             wait: Some(settings.connect_timeout),
             create: Some(settings.connect_timeout),
@@ -141,11 +161,12 @@ impl Store {
     /// A connection from the pool.
     ///
     /// # Errors
-    /// [`StoreError::Connect`] when none is free and none can be made in time.
+    /// [`StoreError::Connect`] when none is free and none can be made in time, [`StoreError::Tls`] when server and client
+    /// don't trust each other.
     pub async fn client(&self, operation: &'static str) -> Result<Client, StoreError> {
         match self.pool.get().await {
             Ok(object) => Ok(Client { object: Some(object), state: State::default() }),
-            Err(source) => Err(StoreError::Connect { operation, source }),
+            Err(source) => Err(StoreError::connecting(operation, source)),
         }
     }
 

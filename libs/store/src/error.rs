@@ -15,6 +15,17 @@ pub enum StoreError {
         #[source]
         source: deadpool_postgres::PoolError,
     },
+    /// Server and client don't trust each other.
+    #[error("no TLS to PostgreSQL for {operation}: {problem}")]
+    Tls {
+        /// What was to be done.
+        operation: &'static str,
+        /// Who does not trust whom, and why.
+        problem: &'static str,
+        /// The pool's error.
+        #[source]
+        source: deadpool_postgres::PoolError,
+    },
     /// PostgreSQL refused or lost a statement.
     #[error("PostgreSQL failed at {operation}")]
     Database {
@@ -73,10 +84,19 @@ impl StoreError {
         move |source| Self::Database { operation, source }
     }
 
+    /// Wraps the pool's error with what was being done.
+    pub(crate) fn connecting(operation: &'static str, source: deadpool_postgres::PoolError) -> Self {
+        match crate::connect::tls::explain(&source) {
+            Some(problem) => Self::Tls { operation, problem, source },
+            None => Self::Connect { operation, source },
+        }
+    }
+
     /// The one table of what is worth trying again.
     pub fn retry(&self) -> Retry {
         match self {
-            Self::Connect { .. } => Retry::Later,
+            // Files of TLS are read again.
+            Self::Connect { .. } | Self::Tls { .. } => Retry::Later,
             Self::Database { source, .. } => match source.code() {
                 None => Retry::Later, // the connection broke
                 Some(code) => classify(code),

@@ -2,7 +2,7 @@
 
 use crate::connect::Settings;
 use crate::error::StoreError;
-use tokio_postgres::NoTls;
+use deadpool_postgres::PoolError;
 
 mod embedded {
     refinery::embed_migrations!("migrations");
@@ -24,8 +24,10 @@ pub async fn migrate(settings: &Settings) -> Result<Vec<String>, StoreError> {
     settings.statement_timeout = std::time::Duration::ZERO; // zero is none: a step may take its time
     settings.lock_timeout = std::time::Duration::ZERO;
     settings.idle_in_transaction_timeout = std::time::Duration::ZERO;
+    let (config, tls) = settings.driver()?;
+    let connected = config.connect(tls).await;
     let (mut client, connection) =
-        settings.driver_config()?.connect(NoTls).await.map_err(StoreError::at("connect to migrate"))?;
+        connected.map_err(|error| StoreError::connecting("migrate", PoolError::Backend(error)))?;
     let driver = tokio::spawn(async move {
         if let Err(error) = connection.await {
             tracing::debug!(%error, "the migration's connection ended");
@@ -33,7 +35,7 @@ pub async fn migrate(settings: &Settings) -> Result<Vec<String>, StoreError> {
     });
     let at = StoreError::at("prepare the schema");
     client.execute("SELECT pg_advisory_lock($1)", &[&MIGRATION_LOCK]).await.map_err(&at)?;
-    // The name was checked by driver_config; a schema's name can't be a parameter.
+    // The name was checked by `driver`; a schema's name can't be a parameter.
     client.batch_execute(&format!("CREATE SCHEMA IF NOT EXISTS {}", settings.cell)).await.map_err(&at)?;
     let report = embedded::migrations::runner()
         .run_async(&mut client)

@@ -71,7 +71,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 #[derive(Debug, thiserror::Error)]
 pub enum DispatcherError {
     /// The configuration is wrong.
-    #[error(transparent)]
+    #[error("cannot start")]
     Config(#[from] service::config::ConfigError),
     /// The frame around it failed.
     #[error(transparent)]
@@ -318,7 +318,8 @@ fn open_store(context: &Context<DispatcherConfig>) -> Result<Store, DispatcherEr
     settings.lock_timeout = LOCK_LIMIT;
     settings.by_index_only = true;
     settings.connections_max = context.settings.database_connections_max as usize;
-    Store::new(settings).map_err(DispatcherError::Store)
+    let unusable = |error: StoreError| service::config::Problem::new("database_url", error.to_string());
+    Store::new(settings).map_err(|error| service::runtime::misconfigured(unusable(error)).into())
 }
 
 async fn connect_etcd(context: &Context<DispatcherConfig>) -> Result<election::Client, DispatcherError> {
@@ -332,6 +333,10 @@ async fn connect_etcd(context: &Context<DispatcherConfig>) -> Result<election::C
     };
     election::Client::connect_within(&config, START_LIMIT).await.map_err(DispatcherError::Election)
 }
+        tls: election::Tls {
+            ca_file: common.etcd_ca_file.clone(),
+            identity: common.etcd_client_certificate_file.clone().zip(common.etcd_client_key_file.clone()),
+        },
 
 fn member(own: &Dispatcher) -> Member {
     Member {

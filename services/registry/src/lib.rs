@@ -58,7 +58,7 @@ use service::runtime::{BoxError, Context};
 use service::shutdown::Drain;
 use std::sync::Arc;
 use std::time::Duration;
-use store::{Settings, Store, clock};
+use store::{Settings, Store, StoreError, clock};
 use watching::Watching;
 
 /// The longest pause inside a transaction: what it has locked is not planned meanwhile.
@@ -70,7 +70,7 @@ const IDLE_IN_TRANSACTION: Duration = Duration::from_secs(5);
 /// # Errors
 /// When a port can't be bound, or the database or its schema is not there in time.
 pub async fn run(context: Context<RegistryConfig>) -> Result<(), BoxError> {
-    let store = Store::new(store_settings(&context.common, &context.settings)?)?;
+    let store = open_store(&context.common, &context.settings)?;
     let request_bytes_max = context.settings.request_bytes_max;
     let tokens = Arc::new(tokens(&store, &context.settings));
     let database = context.health.condition("database");
@@ -129,11 +129,12 @@ fn tokens(store: &Store, own: &RegistryConfig) -> auth::Tokens {
     auth::Tokens::new(store.clone(), Duration::from_millis(own.token_cache_ms), buckets)
 }
 
-fn store_settings(common: &Common, own: &RegistryConfig) -> Result<Settings, BoxError> {
+fn open_store(common: &Common, own: &RegistryConfig) -> Result<Store, BoxError> {
     let url = common.database_url().map_err(|problem: Problem| service::runtime::misconfigured(problem))?;
     let mut settings = Settings::new(url.expose_secret(), common.cell.as_str(), "escapement-registry");
     settings.connections_max = own.database_connections_max;
     // Ten thousand definitions are worked out between two statements.
     settings.idle_in_transaction_timeout = IDLE_IN_TRANSACTION;
-    Ok(settings)
+    let unusable = |error: StoreError| Problem::new("database_url", error.to_string());
+    Ok(Store::new(settings).map_err(|error| service::runtime::misconfigured(unusable(error)))?)
 }

@@ -42,7 +42,7 @@ const STUCK_LIMIT: Duration = Duration::from_secs(120);
 #[derive(Debug, thiserror::Error)]
 pub enum TickerError {
     /// The configuration is wrong.
-    #[error(transparent)]
+    #[error("cannot start")]
     Config(#[from] service::config::ConfigError),
     /// The frame around it failed.
     #[error(transparent)]
@@ -140,7 +140,8 @@ fn open_store(context: &Context<TickerConfig>) -> Result<Store, TickerError> {
     let url = context.common.database_url().map_err(service::runtime::misconfigured)?;
     let settings =
         store::Settings::new(url.expose_secret(), context.common.cell.as_str(), "escapement-ticker");
-    Store::new(settings).map_err(TickerError::Store)
+    let unusable = |error: StoreError| Problem::new("database_url", error.to_string());
+    Store::new(settings).map_err(|error| service::runtime::misconfigured(unusable(error)).into())
 }
 
 async fn connect_etcd(context: &Context<TickerConfig>) -> Result<election::Client, TickerError> {
@@ -151,6 +152,13 @@ async fn connect_etcd(context: &Context<TickerConfig>) -> Result<election::Clien
         cell: common.cell.clone(),
         lease_ttl: context.settings.election_lease(),
         credentials: credentials.map(|(user, password)| election::Credentials { user, password }),
+        tls: election::Tls {
+            ca_file: common.etcd_ca_file.clone(),
+            identity: common
+                .etcd_client_certificate_file
+                .clone()
+                .zip(common.etcd_client_key_file.clone()),
+        },
     };
     election::Client::connect_within(&config, START_LIMIT).await.map_err(TickerError::Election)
 }

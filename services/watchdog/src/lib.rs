@@ -45,7 +45,7 @@ const STUCK_LIMIT: Duration = Duration::from_secs(120);
 #[derive(Debug, thiserror::Error)]
 pub enum WatchdogError {
     /// The configuration is wrong.
-    #[error(transparent)]
+    #[error("cannot start")]
     Config(#[from] service::config::ConfigError),
     /// The frame around it failed.
     #[error(transparent)]
@@ -147,7 +147,8 @@ fn open_store(context: &Context<WatchdogConfig>) -> Result<Store, WatchdogError>
     let url = context.common.database_url().map_err(service::runtime::misconfigured)?;
     let settings =
         store::Settings::new(url.expose_secret(), context.common.cell.as_str(), "escapement-watchdog");
-    Store::new(settings).map_err(WatchdogError::Store)
+    let unusable = |error: StoreError| service::config::Problem::new("database_url", error.to_string());
+    Store::new(settings).map_err(|error| service::runtime::misconfigured(unusable(error)).into())
 }
 
 async fn connect_etcd(context: &Context<WatchdogConfig>) -> Result<election::Client, WatchdogError> {
@@ -158,6 +159,10 @@ async fn connect_etcd(context: &Context<WatchdogConfig>) -> Result<election::Cli
         cell: common.cell.clone(),
         lease_ttl: context.settings.election_lease(),
         credentials: credentials.map(|(user, password)| election::Credentials { user, password }),
+        tls: election::Tls {
+            ca_file: common.etcd_ca_file.clone(),
+            identity: common.etcd_client_certificate_file.clone().zip(common.etcd_client_key_file.clone()),
+        },
     };
     election::Client::connect_within(&config, START_LIMIT).await.map_err(WatchdogError::Election)
 }

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use election::client::LEASE_TTL_MIN;
-use election::{Candidate, Client, Config, ElectionError, Leadership, Role, campaign};
+use election::{Candidate, Client, Config, ElectionError, Leadership, Role, Tls, campaign};
 use stack::etcd::{Etcd, Options};
 use stack::testkit::TempFolder;
 use stack::wait::wait_for;
@@ -19,7 +19,7 @@ pub const TTL: Duration = LEASE_TTL_MIN;
 
 pub fn config(endpoints: Vec<String>) -> Config {
     let cell = format!("test_{}", Uuid::new_v4().simple());
-    Config { endpoints, cell, lease_ttl: TTL, credentials: None }
+    Config { endpoints, cell, lease_ttl: TTL, credentials: None, tls: Tls::default() }
 }
 
 /// An etcd of the test's own, for whoever stops or freezes it.

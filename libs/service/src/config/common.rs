@@ -27,12 +27,20 @@ crate::settings! {
         /// Authorities, in PEM, one of which must have signed the certificate that each client has to show; none has to
         /// show any when unset.
         tls_client_ca_file: Option<PathBuf> = None,
-        /// PostgreSQL, as postgres://user:password@host:port/database.
+        /// PostgreSQL, as postgres://user:password@host:port/database; for TLS with ?sslmode=verify-full, and sslrootcert,
+        /// sslcert and sslkey as libpq takes them.
         database_url: Option<SecretString> = None,
         /// A file with the value of database_url.
         database_url_file: Option<PathBuf> = None,
-        /// Addresses of etcd's members; separated by commas in the environment.
+        /// Addresses of etcd's members, http:// or https://; separated by commas in the environment.
         etcd_endpoints: List = List::from(["http://127.0.0.1:2379"]),
+        /// Authorities, in PEM, one of which must have signed the certificates of etcd's members; those that this machine
+        /// trusts when unset. Read again for each connection, as are the two files below.
+        etcd_ca_file: Option<PathBuf> = None,
+        /// The certificate, in PEM, that etcd's members are shown, with those between it and its authority after it.
+        etcd_client_certificate_file: Option<PathBuf> = None,
+        /// The key of that certificate, in PEM.
+        etcd_client_key_file: Option<PathBuf> = None,
         /// The user in etcd; none connects without authentication.
         etcd_user: Option<String> = None,
         /// That user's password.
@@ -127,6 +135,7 @@ impl Common {
         }
         let tls = crate::tls::Files::of(self).and_then(|files| files.map_or(Ok(()), |files| files.check()));
         problems.extend(tls.err());
+        problems.extend(crate::tls::outgoing::problems(self));
         if let Err(error) = tracing_subscriber::EnvFilter::try_new(&self.log_filter) {
             problems.push(Problem::new("log_filter", format!("{:?}: {error}", self.log_filter)));
         }

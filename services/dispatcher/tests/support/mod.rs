@@ -73,6 +73,7 @@ impl Cell {
             cell: self.name.clone(),
             lease_ttl: Duration::from_secs(5),
             credentials: None,
+            tls: election::Tls::default(),
         };
         election::Client::connect(&config).await.expect("connected")
     }
