@@ -81,7 +81,7 @@ fn every_second_has_as_many_runs_as_counted_one_by_one() {
         "@daily",
     ];
     let zones = ["UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe"];
-    let jitters = [0, 500, 20_000, 90_000, 3_600_000];
+    let jitters = [0, 500, 20_000, 90_000, 14_400_000];
     for (number, expression) in expressions.iter().cycle().take(240).enumerate() {
         let jitter = Duration::from_millis(jitters[number / 12 % jitters.len()]);
         let mut job = definition(expression, zones[number % 7 % zones.len()], jitter);
@@ -199,7 +199,9 @@ fn a_suggestion_does_what_it_says() {
         ("0,20 0 * * *", NO_JITTER, vec!["jitter"]),
         ("0 0 * * *", little, vec!["jitter"]),
     ] {
-        let jobs = same(500, schedule, jitter);
+        let mut jobs = same(500, schedule, jitter);
+        // Nothing spreads these, and what is spread comes on top of them.
+        jobs.extend((500..503).map(|number| (definition("* * * * * *", "UTC", NO_JITTER), owner(number))));
         let picture = picture(&jobs, "2026-11-29T23:30:00Z", "2026-11-30T00:20:00Z", 60);
         let peak = &picture.peaks[0];
         let named: Vec<&str> = peak
