@@ -10,6 +10,7 @@ mod files;
 mod import;
 mod operate;
 mod output;
+mod preview;
 mod trust;
 
 pub use access::{Limit, TenantAction, TenantLimits, TokenAction, TokenRole};
@@ -23,6 +24,7 @@ pub use files::Export;
 pub use import::{Import, ImportCommon, ImportSource};
 pub use operate::{Backfill, Cancel, Pause, Rerun, Resume, RunName, Trigger};
 pub use output::{Format, Output};
+pub use preview::{CalendarRule, DstFold, DstGap, Preview};
 use std::path::PathBuf;
 pub use trust::{Trust, Trusted};
 
@@ -36,6 +38,9 @@ pub struct Arguments {
     /// How results are printed.
     #[arg(short, long, global = true, value_enum, default_value_t = Format::Table)]
     pub output: Format,
+    /// Shows on standard error neither how far long work is, nor runs as they end.
+    #[arg(short, long, global = true)]
+    pub quiet: bool,
     #[command(subcommand)]
     pub command: Command,
 }
@@ -60,7 +65,8 @@ pub enum Command {
     Describe(Describe),
     /// Deletes a job, channel or calendar.
     Delete(Delete),
-    /// Shows what a schedule means and when it is due, with what rules move, double or drop.
+    /// Shows what a schedule means and when it is due, with what rules move, double or drop; or the coming load of all
+    /// jobs.
     Preview(Preview),
     /// Says what is or was to happen at an instant of a job, past or future, and why.
     Why(Why),
@@ -142,80 +148,6 @@ pub struct Delete {
     pub kind: Kind,
     /// Its name or id.
     pub name: String,
-}
-
-#[derive(Debug, Args)]
-pub struct Preview {
-    /// As in a job: "0 9 * * 1-5".
-    #[arg(required_unless_present = "job")]
-    pub schedule: Option<String>,
-    /// Shows a job's own schedule instead.
-    #[arg(long, conflicts_with_all = ["schedule", "timezone", "dst_gap", "dst_fold", "starts_at", "ends_at", "exclude", "only", "rule"])]
-    pub job: Option<String>,
-    /// IANA name; UTC without it.
-    #[arg(long)]
-    pub timezone: Option<String>,
-    /// What becomes of a time that a clock change removes.
-    #[arg(long, value_enum)]
-    pub dst_gap: Option<DstGap>,
-    /// Which pass of a time counts that a clock change repeats.
-    #[arg(long, value_enum)]
-    pub dst_fold: Option<DstFold>,
-    /// No occurrence before this counts (RFC 3339).
-    #[arg(long)]
-    pub starts_at: Option<String>,
-    /// No occurrence after this counts (RFC 3339).
-    #[arg(long)]
-    pub ends_at: Option<String>,
-    /// A calendar whose dates are closed. May be repeated.
-    #[arg(long, value_name = "CALENDAR")]
-    pub exclude: Vec<String>,
-    /// A calendar outside of whose dates days are closed. May be repeated.
-    #[arg(long, value_name = "CALENDAR")]
-    pub only: Vec<String>,
-    /// What becomes of an occurrence on a closed day.
-    #[arg(long, value_enum)]
-    pub rule: Option<CalendarRule>,
-    /// From when on (RFC 3339); now without it.
-    #[arg(long)]
-    pub from: Option<String>,
-    /// How many.
-    #[arg(short = 'n', long, default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=1000))]
-    pub count: u16,
-    /// Goes back in time.
-    #[arg(long)]
-    pub previous: bool,
-}
-
-/// What becomes of a time that a clock change removes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum DstGap {
-    /// Once, at the first instant after the gap.
-    RunAfter,
-    /// Not at all.
-    Skip,
-}
-
-/// Which pass of a time counts that a clock change repeats.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum DstFold {
-    /// The first one.
-    First,
-    /// The second one.
-    Second,
-    /// Both.
-    Both,
-}
-
-/// What becomes of an occurrence on a closed day.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum CalendarRule {
-    /// It does not happen.
-    Skip,
-    /// It happens on the next open day.
-    NextDay,
-    /// It happens on the open day before.
-    PreviousDay,
 }
 
 #[derive(Debug, Args)]
@@ -339,7 +271,4 @@ pub struct DevStart {
     /// Returns once all is ready; `escapement dev stop` stops it.
     #[arg(long)]
     pub detach: bool,
-    /// Does not show runs as they end: nobody looks at a detached stack, and asking for them costs.
-    #[arg(long, hide = true)]
-    pub quiet: bool,
 }

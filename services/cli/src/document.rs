@@ -59,7 +59,7 @@ fn sort(mut document: Value) -> anyhow::Result<(&'static str, Value)> {
 }
 
 /// A duration such as `90s`, `1h30m` or `500ms` in the API's form, seconds with an `s`.
-fn seconds(text: &str) -> anyhow::Result<String> {
+pub fn seconds(text: &str) -> anyhow::Result<String> {
     let mut milliseconds: u64 = 0;
     let mut rest = text;
     while !rest.is_empty() {

@@ -8,6 +8,8 @@ mod document;
 mod failure;
 mod hint;
 mod import;
+mod number;
+mod progress;
 mod schema;
 mod suggest;
 mod table;
@@ -36,7 +38,8 @@ async fn start(arguments: Arguments) -> ExitCode {
 }
 
 async fn run(arguments: Arguments) -> anyhow::Result<()> {
-    let Arguments { connection, output, command } = arguments;
+    let Arguments { connection, output, quiet, command } = arguments;
+    progress::choose(quiet, output);
     let output = table::choose(output);
     match command {
         Command::Apply(apply) => command::apply::run(&connection.client()?, &apply, output).await,
@@ -71,6 +74,6 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
         Command::Migrate(database) => command::migrate::run(&database, output).await,
         Command::Bootstrap(bootstrap) => command::bootstrap::run(&bootstrap, output).await,
         Command::Fence(fence) => command::fence::run(&fence, output).await,
-        Command::Dev(dev) => command::dev::run(dev).await,
+        Command::Dev(dev) => command::dev::run(dev, quiet).await,
     }
 }

@@ -3,8 +3,9 @@
 use crate::arguments::{Apply, Diff, Output, Set};
 use crate::client::Client;
 use crate::command::coming;
+use crate::progress::Progress;
 use crate::table::say;
-use crate::{document, table};
+use crate::{document, number, table};
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
 use std::io::Read;
@@ -17,7 +18,7 @@ pub async fn run(client: &Client, apply: &Apply, output: Output) -> anyhow::Resu
 
 /// Stores what is there as documents already.
 pub async fn store(client: &Client, request: &Value, output: Output) -> anyhow::Result<()> {
-    show(&client.post("/v1/apply", request).await?, output);
+    show(&post(client, request).await?, output);
     Ok(())
 }
 
@@ -46,7 +47,21 @@ async fn send(client: &Client, set: &Set, dry_run: bool) -> anyhow::Result<Value
     if dry_run {
         request["dryRun"] = json!(true);
     }
-    client.post("/v1/apply", &request).await
+    post(client, &request).await
+}
+
+/// All in one call: how far it is nobody knows, only how much it is.
+async fn post(client: &Client, request: &Value) -> anyhow::Result<Value> {
+    let _progress = Progress::waiting(doing(request));
+    client.post("/v1/apply", request).await
+}
+
+fn doing(request: &Value) -> String {
+    let kinds = request.as_object().into_iter().flat_map(serde_json::Map::values);
+    let count = kinds.filter_map(Value::as_array).map(Vec::len).sum::<usize>();
+    let what = if request["dryRun"] == true { "looking at what would change by" } else { "applying" };
+    let definitions = if count == 1 { "definition" } else { "definitions" };
+    format!("{what} {} {definitions}", number::grouped(count as u64))
 }
 
 /// The documents of all files, by kind.
@@ -111,6 +126,15 @@ pub fn read(file: &Path) -> anyhow::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_done_is_said_with_how_much_it_is() {
+        let mut request =
+            json!({ "jobs": vec![json!({}); 9_999], "calendars": [{}], "prune": { "labels": ["a"] } });
+        assert_eq!(doing(&request), "applying 10,000 definitions");
+        request["dryRun"] = json!(true);
+        assert_eq!(doing(&request), "looking at what would change by 10,000 definitions");
+    }
 
     #[test]
     fn a_dry_run_says_would() {

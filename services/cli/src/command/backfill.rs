@@ -2,12 +2,16 @@
 
 use crate::arguments::{Backfill, Output};
 use crate::client::{Client, encode};
+use crate::progress::Progress;
 use crate::table::{self, say};
 use serde_json::{Value, json};
 use std::time::Duration;
 
 /// How often it is looked what is left.
 const POLL: Duration = Duration::from_secs(1);
+
+/// Pages of runs that are counted at each look; what lies beyond them is only known to be more.
+const PAGES_MAX: usize = 10;
 
 /// Runs that have not ended.
 const OPEN: &str = "pageSize=1000&states=PLANNED&states=WAITING&states=RUNNING&states=RETRYING";
@@ -24,7 +28,7 @@ pub async fn run(client: &Client, backfill: &Backfill, output: Output) -> anyhow
         Output::Table => say!("{}", sentence(&answer, &backfill.job)),
     }
     if backfill.follow {
-        follow(client, &backfill.job, output).await?;
+        follow(client, &backfill.job, added(&answer), output).await?;
     }
     Ok(())
 }
@@ -40,30 +44,70 @@ fn sentence(answer: &Value, job: &str) -> String {
     format!("{added} runs of {job} {would}added{span}; {existing} of the range were there already")
 }
 
-/// Says how many runs of backfills are left, each time that changes, until there are none.
-async fn follow(client: &Client, job: &str, output: Output) -> anyhow::Result<()> {
+fn added(answer: &Value) -> u64 {
+    answer["added"].as_str().and_then(|count| count.parse().ok()).unwrap_or(0)
+}
+
+/// Says how many runs of backfills are left, each time that changes, until there are none. On a terminal a bar shows it
+/// instead.
+async fn follow(client: &Client, job: &str, added: u64, output: Output) -> anyhow::Result<()> {
     let path = format!("/v1/jobs/{}/runs?{OPEN}", encode(job));
+    let mut progress = None;
     let mut shown = None;
     loop {
-        let page = client.get(&path).await?;
-        let (left, more) = (left(&page), table::text(&page["nextPageToken"]) != "-");
-        if shown != Some((left, more)) {
-            shown = Some((left, more));
-            match output {
-                Output::Json => table::print_json(&json!({ "left": left, "more": more })),
-                Output::Table => say!("{left}{} left", if more { " or more" } else { "" }),
-            }
+        let look = look(client, &path).await?;
+        // Runs of an earlier backfill may be left, too.
+        let total = added.max(look.left);
+        let progress = progress.get_or_insert_with(|| Progress::of(total, format!("runs of {job}")));
+        if !look.more {
+            progress.reach(total.saturating_sub(look.left));
         }
-        if left == 0 && !more {
+        let ended = look.left == 0 && !look.more;
+        if shown != Some(look) && (ended || !progress.is_shown()) {
+            progress.aside(|| look.print(output));
+        }
+        shown = Some(look);
+        if ended {
             return Ok(());
         }
         tokio::time::sleep(POLL).await;
     }
 }
 
-fn left(page: &Value) -> usize {
+/// What there is still to run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Look {
+    left: u64,
+    /// There are more that were not counted.
+    more: bool,
+}
+
+impl Look {
+    fn print(self, output: Output) {
+        let Self { left, more } = self;
+        match output {
+            Output::Json => table::print_json(&json!({ "left": left, "more": more })),
+            Output::Table => say!("{left}{} left", if more { " or more" } else { "" }),
+        }
+    }
+}
+
+async fn look(client: &Client, path: &str) -> anyhow::Result<Look> {
+    let (mut counted, mut token) = (0, String::new());
+    for _ in 0..PAGES_MAX {
+        let page = client.get(&format!("{path}&pageToken={}", encode(&token))).await?;
+        counted += left(&page);
+        match page["nextPageToken"].as_str() {
+            None | Some("") => return Ok(Look { left: counted, more: false }),
+            Some(next) => next.clone_into(&mut token),
+        }
+    }
+    Ok(Look { left: counted, more: true })
+}
+
+fn left(page: &Value) -> u64 {
     let runs = page["runs"].as_array().map_or(&[][..], Vec::as_slice);
-    runs.iter().filter(|run| run["origin"] == "BACKFILL").count()
+    runs.iter().filter(|run| run["origin"] == "BACKFILL").count() as u64
 }
 
 #[cfg(test)]
@@ -87,5 +131,6 @@ mod tests {
     fn only_runs_of_backfills_are_counted() {
         let page = json!({ "runs": [{ "origin": "BACKFILL" }, { "origin": "SCHEDULE" }] });
         assert_eq!((left(&page), left(&json!({}))), (1, 0));
+        assert_eq!((added(&json!({ "added": "12" })), added(&json!({}))), (12, 0));
     }
 }

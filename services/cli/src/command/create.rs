@@ -3,25 +3,33 @@
 use crate::arguments::{Create, Output};
 use crate::client::Client;
 use crate::command::apply;
+use crate::progress::Progress;
 use crate::table::{self, say};
 use anyhow::Context;
 use serde_json::{Value, json};
 
+/// In this order: jobs name channels and calendars.
+const KINDS: [(&str, &str); 3] = [("channels", "channel"), ("calendars", "calendar"), ("jobs", "job")];
+
 pub async fn run(client: &Client, create: &Create, output: Output) -> anyhow::Result<()> {
     let documents = apply::read_all(&create.files)?;
+    let of_kind = |collection: &str| documents[collection].as_array().map_or(0, Vec::len);
+    let count = KINDS.iter().map(|(collection, _)| of_kind(collection)).sum::<usize>();
+    let progress = Progress::of(count as u64, "created".to_owned());
     let mut created = Vec::new();
-    // In this order: jobs name channels and calendars.
-    for (collection, kind) in [("channels", "channel"), ("calendars", "calendar"), ("jobs", "job")] {
+    for (collection, kind) in KINDS {
         for document in documents[collection].as_array().into_iter().flatten() {
             let name = table::text(&document["name"]);
             let answer = client.post(&format!("/v1/{collection}"), document).await;
             let answer = answer.with_context(|| format!("{kind} {name}"))?;
             if output == Output::Table {
-                say!("{kind} {name} created");
+                progress.aside(|| say!("{kind} {name} created"));
             }
             created.push(answer);
+            progress.reach(created.len() as u64);
         }
     }
+    drop(progress);
     if output == Output::Json {
         let answer = match created.as_slice() {
             [one] => one.clone(),

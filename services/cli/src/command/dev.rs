@@ -25,15 +25,16 @@ const STOP_LIMIT: Duration = Duration::from_secs(60);
 
 const SAMPLE_JOBS: &str = include_str!("../../../../examples/jobs.yaml");
 
-pub async fn run(dev: Dev) -> anyhow::Result<()> {
+/// With `quiet` it does not show runs as they end: nobody looks at a detached stack, and asking for them costs.
+pub async fn run(dev: Dev, quiet: bool) -> anyhow::Result<()> {
     match dev.action {
         Some(DevAction::Stop { data }) => stop(&data).await,
         None if dev.start.detach => detach(&dev.start).await,
-        None => foreground(&dev.start).await,
+        None => foreground(&dev.start, quiet).await,
     }
 }
 
-async fn foreground(start: &DevStart) -> anyhow::Result<()> {
+async fn foreground(start: &DevStart, quiet: bool) -> anyhow::Result<()> {
     let shutdown = service::shutdown::signals()?;
     tell!("Starting etcd, PostgreSQL and Escapement under {} …", start.data.display());
     let started = Instant::now();
@@ -61,7 +62,7 @@ async fn foreground(start: &DevStart) -> anyhow::Result<()> {
         tell!("  kill -9 {:<8} # {}, which {role}", ticker.pid, ticker.name);
     }
     tell!("\nCtrl-C stops everything that was started here.\n");
-    supervise(&mut stack, (!start.quiet).then_some(&client), &shutdown).await;
+    supervise(&mut stack, (!quiet).then_some(&client), &shutdown).await;
     tell!("\nStopping …");
     stack.stop().await.context("stopping the local stack")
 }

@@ -17,6 +17,7 @@ pub mod export;
 pub mod fence;
 pub mod follow;
 pub mod get;
+pub mod herd;
 pub mod import;
 pub mod logs;
 pub mod migrate;

@@ -1,11 +1,15 @@
-//! `escapement preview "0 9 * * 1-5" --timezone Europe/Berlin`, or `--job NAME`.
+//! `escapement preview "0 9 * * 1-5" --timezone Europe/Berlin`, `--job NAME`, or `--herd`.
 
 use crate::arguments::{CalendarRule, DstFold, DstGap, Output, Preview};
 use crate::client::Client;
+use crate::command::herd;
 use crate::table::{self, say};
 use serde_json::{Map, Value, json};
 
 pub async fn run(client: &Client, preview: &Preview, output: Output) -> anyhow::Result<()> {
+    if preview.herd {
+        return herd::run(client, preview, output).await;
+    }
     let answer = client.post("/v1/schedule:preview", &request(preview)).await?;
     match output {
         Output::Json => table::print_json(&answer),
