@@ -11,6 +11,7 @@
 pub mod authority;
 pub mod python;
 pub mod receiver;
+pub mod terminal;
 
 use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
@@ -101,15 +102,20 @@ impl Cell {
 
     /// Runs the command line as a user would, with the two environment variables.
     pub fn escapement(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().expect("the command line starts")
+    }
+
+    /// The same, not yet started.
+    pub fn command(&self, arguments: &[&str]) -> Command {
         let endpoints = self.stack.endpoints();
         let token = std::fs::read_to_string(&endpoints.admin_token_file).expect("the administrator's token");
         let program = Options::for_tests(self.folder()).binaries.join("escapement");
-        Command::new(program)
+        let mut command = Command::new(program);
+        command
             .args(arguments)
             .env("ESCAPEMENT_SERVER", &endpoints.registry.rest)
-            .env("ESCAPEMENT_TOKEN", token.trim())
-            .output()
-            .expect("the command line starts")
+            .env("ESCAPEMENT_TOKEN", token.trim());
+        command
     }
 
     /// What a command prints that succeeds.

@@ -1,6 +1,6 @@
 //! Schedules, calendars and answers as people see them: the command line.
 
-use harness::{Cell, job, noop};
+use harness::{Cell, job, noop, terminal};
 use serde_json::{Value, json};
 
 const CALENDARS: &str = "
@@ -71,5 +71,84 @@ async fn a_schedule_is_explained_on_the_command_line() {
     let named = json!({ "calendars": { "only": ["holidays"] }, "name": "late", "schedule": "* * * * *", "run": named["run"] });
     let refused = cell.api.post("/v1/jobs", named).await.expect_err("the calendar is gone");
     assert_eq!(refused.status, 400);
+    cell.stop().await;
+}
+
+/// Jobs of one midnight, as a file.
+fn at_midnight(jobs: usize) -> String {
+    let job = |number| {
+        format!(
+            "kind: Job\nname: night-{number:02}\nschedule: 0 0 * * *\nrun: {{ exec: {{ argv: ['true'] }} }}\n---\n"
+        )
+    };
+    (0..jobs).map(job).collect()
+}
+
+#[tokio::test]
+async fn the_coming_load_is_drawn_with_whose_its_peaks_are_and_what_spreads_them() {
+    let cell = Cell::start_with(|mut options| {
+        (options.tickers, options.dispatchers, options.agents, options.watchdogs) = (1, 0, 0, 0);
+        options
+    })
+    .await;
+    let file = cell.folder().join("night.yaml");
+    std::fs::write(&file, at_midnight(40)).expect("a file");
+    let file = file.to_str().expect("a path");
+
+    // Long work shows how far it is: to people at a terminal only.
+    let on_terminal = |arguments: &[&str], kind: &str| {
+        let mut command = cell.command(arguments);
+        command.env("TERM", kind);
+        terminal::said(command, 100)
+    };
+    let applying = "applying 40 definitions";
+    assert!(on_terminal(&["apply", "-f", file], "xterm").contains(applying));
+    assert!(!on_terminal(&["apply", "-f", file], "dumb").contains(applying));
+    assert!(!on_terminal(&["apply", "-f", file, "-q"], "xterm").contains(applying));
+    assert!(!on_terminal(&["apply", "-f", file, "-o", "json"], "xterm").contains(applying));
+    assert!(cell.escapement(&["apply", "-f", file]).stderr.is_empty(), "nobody looks at a pipe");
+
+    let herd = ["preview", "--herd", "--from", "2090-01-01T12:00:00Z"];
+    let piped = cell.prints(&herd);
+    for line in [
+        "40 jobs, 40 runs from 2090-01-01T12:00:00Z to 2090-01-02T12:00:00Z: 40 in the busiest second, 2090-01-02T00:00:00Z.",
+        "      40 |",
+        "Each column is 30 minutes (UTC), as high as its busiest second.",
+        "  2090-01-02T00:00:00Z: 40 runs in one second",
+        "    night-00, night-01, night-02, night-03, night-04, night-05, night-06, night-07, night-08, night-09 and 30 more",
+        "    try `jitter: ",
+        "    or `schedule: H 0 * * *` instead of `0 0 * * *` in 40 jobs: ",
+    ] {
+        assert!(piped.lines().any(|told| told.starts_with(line)), "{line} in {piped}");
+    }
+    assert!(piped.is_ascii(), "{piped}");
+    assert!(on_terminal(&herd, "dumb").is_ascii());
+    let drawn = on_terminal(&herd, "xterm");
+    assert!(drawn.contains("Each column is 20 minutes") && drawn.contains('█'), "{drawn}");
+    let picture = drawn.lines().map(str::trim_end).filter(|line| line.contains(['│', '└']));
+    assert!(picture.map(|line| line.chars().count()).max() <= Some(100), "{drawn}");
+
+    let figures = |arguments: &[&str]| -> Value {
+        serde_json::from_str(&cell.prints(&[arguments, &["-o", "json"]].concat())).expect("JSON")
+    };
+    let figures_before = figures(&herd);
+    let spread = figures_before["peaks"][0]["spreads"]
+        .as_array()
+        .and_then(|spreads| spreads.iter().find(|spread| spread["schedule"].is_string()));
+    let spread = spread.expect("H is suggested");
+    let spread_file = cell.folder().join("spread.yaml");
+    std::fs::write(&spread_file, at_midnight(40).replace("0 0 * * *", "H 0 * * *")).expect("a file");
+    cell.prints(&["apply", "-f", spread_file.to_str().expect("a path")]);
+    assert_eq!(figures(&herd)["busiest"]["runs"], spread["peak"], "as was said");
+
+    let hour =
+        cell.prints(&["preview", "--herd", "--from", "2090-01-01T12:00:00Z", "--for", "6h", "-l", "team"]);
+    assert_eq!(hour, "0 jobs, 0 runs from 2090-01-01T12:00:00Z to 2090-01-01T18:00:00Z: nothing is due.\n");
+    let wrong = cell.escapement(&["preview", "--herd", "--for", "8d"]);
+    assert_eq!(wrong.status.code(), Some(1));
+    assert!(
+        String::from_utf8_lossy(&wrong.stderr).contains("span: 691200 s: use 60 s to 604800 s"),
+        "{wrong:?}"
+    );
     cell.stop().await;
 }
