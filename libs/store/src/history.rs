@@ -91,7 +91,10 @@ impl Filter {
         self.origins.iter().map(|origin| origin.as_str()).collect()
     }
 
-    /// The statement that finds such runs across jobs without a walk over all others, where there is one.
+    /// The statement that finds such runs across jobs without a walk over all others, where there is one. Three statements,
+    /// and not one with a branch for each way, though they show the same columns: each call plans anew, and branches that it
+    /// does not take have their partitions looked at all the same. With 34 days of history that one ran as fast, but was
+    /// planned in 18 ms instead of 7, and for open runs in 10 instead of 2.
     fn across(&self) -> &'static str {
         let all = |named: &[Phase]| {
             !self.phases.is_empty() && self.phases.iter().all(|phase| named.contains(phase))

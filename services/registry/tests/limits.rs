@@ -176,7 +176,7 @@ async fn whoever_sends_unknown_tokens_waits_costs_no_more_look_ups_and_keeps_out
     .await;
     assert!(sent.get() - refused.get() >= 100, "of {} {} were refused", sent.get(), refused.get());
     assert_eq!(known().await, 200, "whose token was valid is looked up again");
-    let mut grpc = JobServiceClient::connect(registry.grpc.clone()).await.unwrap();
+    let grpc = JobServiceClient::connect(registry.grpc.clone()).await.unwrap();
     wait_for(SOON, "a refusal by gRPC", async || {
         let mut request = tonic::Request::new(v1::ListJobsRequest::default());
         request.metadata_mut().insert("authorization", "Bearer esc_wrong".parse().unwrap());

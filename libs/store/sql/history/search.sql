@@ -1,6 +1,7 @@
 -- The runs of tenant $1 before $2, $3 (the instant and job of the last one seen) and not before $4, in one of the phases
 -- $5 and of one of the origins $6 (empty: any), latest first, at most $7. Walks run_of_tenant backward, partition by
--- partition, and asks the view row by row.
+-- partition, and asks the view row by row. search_ended.sql and search_open.sql answer alike from fewer rows; history.rs says
+-- why they are no branches of this.
 WITH page AS MATERIALIZED (
     SELECT v.*
     FROM run r
