@@ -124,7 +124,7 @@ async fn create(store: &Store, caller: &Caller, written: &Written) -> Result<Cha
             error.into()
         }
     })?;
-    let event = audit::channel("channel.create", &channel);
+    let event = audit::channel::created(&channel);
     store::audit::record(&tx, caller.tenant_id, &caller.token_name, &[event]).await?;
     tx.commit().await?;
     Ok(channel)
@@ -143,7 +143,7 @@ async fn delete(store: &Store, caller: &Caller, name: &str) -> Result<(), Failur
         return Err(Failure::InUse { channel: channel.name, users, more });
     }
     alert_channel::delete(&tx, channel.id).await?;
-    let event = audit::channel("channel.delete", &channel);
+    let event = audit::channel::deleted(&channel);
     store::audit::record(&tx, caller.tenant_id, &caller.token_name, &[event]).await?;
     tx.commit().await?;
     Ok(())

@@ -70,12 +70,12 @@ impl Writing<'_> {
                 Some(before) => {
                     let changes = channels::differences(before, &after);
                     self.changed("Channel", &channel.name, changes.into_iter().map(revisions::change));
-                    self.events.push(audit::channel("channel.update", &after));
+                    self.events.push(audit::channel::changed(before, &after));
                     changed.push(after);
                 }
                 None => {
                     self.result("Channel", &channel.name, Changed::Created);
-                    self.events.push(audit::channel("channel.create", &after));
+                    self.events.push(audit::channel::created(&after));
                     new.push(after);
                 }
             }
