@@ -43,7 +43,7 @@ pub struct Shown {
     pub note: String,
 }
 
-/// Shows what these attempts say, each run once; of how many it counted.
+/// Shows what these attempts say; of how many runs it counted. Whoever does not have a run shows nothing of it.
 ///
 /// # Errors
 /// [`StoreError::Database`].

@@ -51,7 +51,9 @@ async fn only_the_attempt_whose_run_it_is_shows_anything() {
         assert_eq!(run_live::show(store, std::slice::from_ref(&wrong)).await.expect("asked"), 0, "{wrong:?}");
     }
     assert_eq!(run_live::show(store, &[]).await.expect("asked"), 0);
-    assert_eq!(run_live::show(store, std::slice::from_ref(&right)).await.expect("shown"), 1);
+    // A stranger's word in the same group takes nothing from the right one's.
+    let forged = Showing { session: SessionId::random(), ..showing(&taken, 0, "forged") };
+    assert_eq!(run_live::show(store, &[forged, right.clone(), right.clone()]).await.expect("shown"), 1);
     assert_eq!(read(&floor, &taken).await, Some((1, 0, "one".to_owned())));
     let of = |tenant| run_live::read(store, tenant, taken.lease.key.job_id, taken.lease.key.scheduled_for);
     assert_eq!(

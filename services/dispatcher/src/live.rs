@@ -1,7 +1,8 @@
 //! Passes on what running attempts show, in groups, twice a second.
 //!
-//! Deliberately unreliable: of each run only the newest counts, what finds no place or no database is left out, and the
-//! next second's word tells all. It must cost the recording of reports nothing.
+//! Deliberately unreliable: of what a session shows of a run only the newest counts, what finds no place or no database is
+//! left out, and the next second's word tells all. It must cost the recording of reports nothing. Invariant: what one
+//! session says takes no place from another's; whose run it is, the statement knows.
 
 use crate::shared::Shared;
 use model::ids::{RunKey, SessionId};
@@ -16,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 /// Between two groups.
 const EVERY: Duration = Duration::from_millis(500);
-/// Runs that wait to be shown, at most.
+/// Runs of one session that wait to be shown, at most: no worker has more slots.
 const WAITING_MAX: usize = 10_000;
 /// Runs that one statement shows at most: 3 MiB.
 const BATCH_MAX: usize = 200;
@@ -25,20 +26,22 @@ const LIMIT: Duration = Duration::from_secs(2);
 
 /// What waits to be shown.
 #[derive(Debug, Default)]
-pub struct Waiting(Mutex<BTreeMap<RunKey, Showing>>);
+pub struct Waiting(Mutex<BTreeMap<SessionId, BTreeMap<RunKey, Showing>>>);
 
 impl Waiting {
     /// A worker shows what an attempt is at. What can't be understood is left out.
     pub fn push(&self, session: SessionId, live: v1::Live) {
         let Some(showing) = read(session, live) else { return };
-        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let waiting = sessions.entry(session).or_default();
         if waiting.len() < WAITING_MAX || waiting.contains_key(&showing.key) {
             waiting.insert(showing.key, showing);
         }
     }
 
     fn take(&self) -> Vec<Showing> {
-        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner)).into_values().collect()
+        let sessions = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        sessions.into_values().flat_map(BTreeMap::into_values).collect()
     }
 }
 
@@ -103,6 +106,24 @@ mod tests {
         assert_eq!(taken.len(), 1);
         assert_eq!((taken[0].shown.tail.as_slice(), taken[0].shown.offset), (b"tail and more".as_slice(), 5));
         assert_eq!(waiting.take(), []);
+    }
+
+    #[test]
+    fn what_one_session_shows_takes_no_place_from_anothers() {
+        let (waiting, session, stranger) = (Waiting::default(), SessionId::random(), SessionId::random());
+        let shown = live(session);
+        waiting.push(session, shown.clone());
+        waiting.push(stranger, v1::Live { tail: b"forged".to_vec(), ..shown.clone() });
+        let begins = shown.run.clone().and_then(|run| run.scheduled_for).expect("an instant");
+        for second in 0..=i64::try_from(WAITING_MAX).expect("few") {
+            let mut run = shown.run.clone().expect("a run");
+            run.scheduled_for = Some(prost_types::Timestamp { seconds: begins.seconds + second, ..begins });
+            waiting.push(stranger, v1::Live { run: Some(run), ..shown.clone() });
+        }
+        let taken = waiting.take();
+        let (own, strange): (Vec<_>, Vec<_>) = taken.iter().partition(|showing| showing.session == session);
+        assert_eq!((own.len(), strange.len()), (1, WAITING_MAX));
+        assert_eq!(own[0].shown.tail, b"tail");
     }
 
     #[test]
