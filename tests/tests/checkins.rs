@@ -86,5 +86,22 @@ async fn the_command_line_says_where_to_report_and_what_is_wrong() {
     let changed = json!({"schedule": "@hourly", "generation": "1"});
     let changed = cell.api.put("/v1/check-ins/nightly", changed).await.expect("changed");
     assert_eq!((&changed["schedule"], &changed["generation"]), (&json!("@hourly"), &json!("2")));
+    // Files: what is exported, applied again, changes nothing; a token is made anew where it was lost.
+    let exported = cell.prints(&["export", "checkins"]);
+    assert!(exported.contains("kind: CheckIn\nname: nightly\nschedule: '@hourly'"), "{exported}");
+    let file = cell.folder().join("checkins.yaml");
+    let weekly = "---\nkind: CheckIn\nname: weekly\nperiod: 7d\ngrace: 1h30m\nseverity: WARNING\n";
+    std::fs::write(&file, format!("{exported}\n{weekly}")).expect("written");
+    let applied = cell.prints(&["apply", "-f", &file.display().to_string()]);
+    assert!(applied.contains("weekly") && !applied.contains("esc_"), "{applied}");
+    let found = cell.api.get("/v1/check-ins/weekly").await.expect("stored");
+    assert_eq!((&found["period"], &found["grace"]), (&json!("604800s"), &json!("5400s")));
+    let nightly = cell.api.get("/v1/check-ins/nightly").await.expect("found");
+    assert_eq!(nightly["generation"], "2", "it is as it was");
+    let rotated = cell.prints(&["checkins", "rotate", "weekly"]);
+    let path =
+        rotated.split_whitespace().find(|word| word.contains("/v1/checkins/")).expect("where to report");
+    let reported = reqwest::Client::new().post(path).send().await.expect("an answer");
+    assert_eq!(reported.status(), 200);
     cell.stop().await;
 }

@@ -20,7 +20,7 @@ pub use check_ins::{CheckInAction, CheckInDefinition, CheckIns};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 pub use connection::{Completion, Connection, ContextAction, ContextSet, Shell};
 pub use define::{Apply, Create, Describe, Diff, Get, Order, Runs, Set};
-pub use files::Export;
+pub use files::{Defined, Export};
 pub use import::{Import, ImportCommon, ImportSource};
 pub use operate::{Backfill, Cancel, Pause, Rerun, Resume, RunName, Trigger};
 pub use output::{Format, Output};

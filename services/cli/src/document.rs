@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 /// Fields that hold a duration, by their path.
-const DURATIONS: [&str; 10] = [
+const DURATIONS: [&str; 13] = [
     "/misfire/grace",
     "/misfire/catchUpWindow",
     "/maxRuntime",
@@ -19,6 +19,9 @@ const DURATIONS: [&str; 10] = [
     "/alert/repeat",
     "/alert/on/runtimeOver",
     "/run/http/timeout",
+    "/period",
+    "/grace",
+    "/repeat",
 ];
 
 /// Adds the documents of `text` to an `ApplyRequest`. `origin` names the file in messages.
@@ -44,8 +47,11 @@ fn sort(mut document: Value) -> anyhow::Result<(&'static str, Value)> {
         Some("Job") => "jobs",
         Some("Channel") => "channels",
         Some("Calendar") => "calendars",
-        Some(other) => bail!("kind {other:?}: use Job, Channel or Calendar"),
-        None => bail!("kind is missing: use `kind: Job`, `kind: Channel` or `kind: Calendar`"),
+        Some("CheckIn") => "checkIns",
+        Some(other) => bail!("kind {other:?}: use Job, Channel, Calendar or CheckIn"),
+        None => {
+            bail!("kind is missing: use `kind: Job`, `kind: Channel`, `kind: Calendar` or `kind: CheckIn`")
+        }
     };
     for path in DURATIONS {
         if let Some(field) = document.pointer_mut(path)
@@ -112,8 +118,9 @@ mod tests {
     fn every_duration_of_the_contract_may_be_written_so() {
         let whole = crate::schema::documents().expect("a schema");
         let mut found = Vec::new();
-        let mut open: Vec<(String, &Value)> =
-            ["Job", "Channel", "Calendar"].map(|kind| (String::new(), &whole["$defs"][kind])).into();
+        let mut open: Vec<(String, &Value)> = ["Job", "Channel", "Calendar", "CheckIn"]
+            .map(|kind| (String::new(), &whole["$defs"][kind]))
+            .into();
         while let Some((path, node)) = open.pop() {
             let node = crate::schema::resolved(&whole, node);
             if crate::schema::is_duration(node) {
@@ -123,6 +130,7 @@ mod tests {
             open.extend(fields.map(|(name, field)| (format!("{path}/{name}"), field)));
         }
         found.sort();
+        found.dedup(); // of several kinds
         let mut known = DURATIONS;
         known.sort_unstable();
         assert_eq!(found, known);
@@ -150,7 +158,7 @@ mod tests {
             add(&mut json!({}), "jobs.yaml", "kind: Job\nname: a\n---\nkind: Joob\n").expect_err("Joob");
         assert_eq!(
             format!("{error:#}"),
-            "jobs.yaml, document 2: kind \"Joob\": use Job, Channel or Calendar"
+            "jobs.yaml, document 2: kind \"Joob\": use Job, Channel, Calendar or CheckIn"
         );
         let error = add(&mut json!({}), "jobs.yaml", "kind: Job\nmaxRuntime: long\n").expect_err("long");
         assert!(

@@ -8,10 +8,11 @@ use anyhow::Context;
 use serde_json::{Map, Value, json};
 
 /// The kinds of documents, and what each must have.
-const KINDS: [(&str, &[&str]); 3] = [
+const KINDS: [(&str, &[&str]); 4] = [
     ("Job", &["kind", "name", "schedule", "run"]),
     ("Channel", &["kind", "name"]),
     ("Calendar", &["kind", "name"]),
+    ("CheckIn", &["kind", "name"]),
 ];
 
 /// What the registry keeps itself, without a comment of its own that says so.
@@ -137,6 +138,7 @@ mod tests {
         for text in [
             include_str!("../../../examples/jobs.yaml"),
             "kind: Channel\nname: ops\nmatch: {labels: {team: a}, severities: [CRITICAL]}\nwebhook: {url: 'https://a.example/x'}",
+            "kind: CheckIn\nname: backup\nperiod: 1d\ngrace: 30m\nmaxRuntime: 2h\nchannels: [ops]\nseverity: WARNING\nlabels: {team: a}",
             "kind: Calendar\nname: holidays\ndates: [2026-12-25, 2027-01-01]",
             "kind: Job\nname: a\nschedule: '@daily'\nstartsAt: 2026-12-01T00:00:00Z\ncalendars: {exclude: [holidays], rule: NEXT_DAY}\n\
              alert: {repeat: 2h30m, on: {failuresInRow: 3, runtimeOver: 500ms}}\nrun: {http: {url: 'https://a.example', headers: {a: b}}}",

@@ -24,6 +24,8 @@ pub enum CheckInAction {
     Pause(CheckInName),
     /// Expects what it is to report again, from now on.
     Resume(CheckInName),
+    /// Gives one another token and shows that, this once; the one before is refused from then on.
+    Rotate(CheckInName),
 }
 
 #[derive(Debug, Args)]

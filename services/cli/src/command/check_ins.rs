@@ -1,4 +1,4 @@
-//! `escapement checkins create|update|list|get|delete|pause|resume`.
+//! `escapement checkins create|update|list|get|delete|pause|resume|rotate`.
 
 use crate::arguments::{CheckInAction, CheckInDefinition, CheckIns, Output};
 use crate::client::{Client, encode};
@@ -32,6 +32,9 @@ pub async fn run(client: &Client, check_ins: &CheckIns, output: Output) -> anyho
         }
         CheckInAction::Resume(named) => {
             client.post(&format!("{}:resume", path(&named.name)), &json!({})).await?
+        }
+        CheckInAction::Rotate(named) => {
+            client.post(&format!("{}:rotate", path(&named.name)), &json!({})).await?
         }
     };
     match output {

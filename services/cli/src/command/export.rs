@@ -1,6 +1,6 @@
-//! `escapement export [jobs|channels|calendars]…`: all of them as documents for `apply`.
+//! `escapement export [jobs|channels|calendars|checkins]…`: all of them as documents for `apply`.
 
-use crate::arguments::{Export, Kind, Output};
+use crate::arguments::{Defined, Export, Output};
 use crate::client::{Client, encode};
 use crate::document::Writer;
 use crate::table::{self, say};
@@ -8,8 +8,12 @@ use anyhow::bail;
 use serde_json::{Map, Value};
 
 /// In the order in which they name each other.
-const ORDER: [(Kind, &str); 3] =
-    [(Kind::Channels, "Channel"), (Kind::Calendars, "Calendar"), (Kind::Jobs, "Job")];
+const ORDER: [(Defined, &str); 4] = [
+    (Defined::Channels, "Channel"),
+    (Defined::Calendars, "Calendar"),
+    (Defined::CheckIns, "CheckIn"),
+    (Defined::Jobs, "Job"),
+];
 
 pub async fn run(client: &Client, export: &Export, output: Output) -> anyhow::Result<()> {
     let writer = Writer::new()?;
@@ -50,15 +54,16 @@ pub async fn run(client: &Client, export: &Export, output: Output) -> anyhow::Re
     Ok(())
 }
 
-fn wanted(export: &Export, kind: Kind) -> bool {
+fn wanted(export: &Export, kind: Defined) -> bool {
     let only_jobs = !export.selector.is_empty();
-    if export.kinds.is_empty() { !only_jobs || kind == Kind::Jobs } else { export.kinds.contains(&kind) }
+    if export.kinds.is_empty() { !only_jobs || kind == Defined::Jobs } else { export.kinds.contains(&kind) }
 }
 
-fn path(export: &Export, kind: Kind) -> String {
+fn path(export: &Export, kind: Defined) -> String {
     let labels: Vec<_> = export.selector.iter().map(|label| format!("labels={}", encode(label))).collect();
     match kind {
-        Kind::Jobs => format!("/v1/jobs?{}", labels.join("&")),
+        Defined::Jobs => format!("/v1/jobs?{}", labels.join("&")),
+        Defined::CheckIns => "/v1/check-ins".to_owned(),
         _ => format!("/v1/{}", kind.collection()),
     }
 }

@@ -50,7 +50,9 @@ impl Writer {
             "Channel" => {
                 "# Secrets are never shown: where the channel exists they stay as they are, elsewhere add them.\n"
             }
-            "Job" if definition["paused"] == true => "# Paused, which is no part of its definition.\n",
+            "Job" | "CheckIn" if definition["paused"] == true => {
+                "# Paused, which is no part of its definition.\n"
+            }
             _ => "",
         };
         Ok(format!("{remark}{}", serde_yaml_ng::to_string(&document).context("writing YAML")?))
