@@ -1,13 +1,16 @@
-//! The system itself is watched: each part is stopped for real, and is one page for whoever runs it, however much it makes
-//! late; also when PostgreSQL or etcd, on which the watchdog stands, is what is gone.
+//! The system itself is watched: each part is stopped for real, or never started, too small or off, and is one page for whoever
+//! runs it, however much it makes late; also when PostgreSQL or etcd, on which the watchdog stands, is what is gone.
 
 use harness::receiver::{Received, Receiver};
 use harness::{Cell, PATIENCE, job, names, noop, shell};
 use serde_json::json;
 use stack::dev::Role;
 use stack::postgres::Stop;
+use stack::testkit::TempFolder;
 use stack::wait::wait_for;
 use std::collections::BTreeSet;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Leases, silences and holds add up.
@@ -185,5 +188,110 @@ async fn without_postgresql_or_etcd_those_concerned_are_told_once() {
     let all = oncall.received();
     let kinds: Vec<_> = all.iter().map(|told| told.json()["data"]["kind"].clone()).collect();
     assert_eq!(all.len(), 8 + 2 + 4, "nothing but the causes is told: {kinds:?}");
+    cell.stop().await;
+}
+
+#[tokio::test]
+async fn tickers_that_never_led_are_missed_too() {
+    let mut cell = Cell::start_with(|options| stack::dev::Options { tickers: 0, ..options }).await;
+    let oncall = Receiver::start().await;
+    channel(&cell, "oncall", &oncall, true).await;
+    let page = wait_for_told(&oncall, "NO_TICKER", "alert.opened", 1).await[0].json();
+    let summary = page["data"]["summary"].as_str().expect("a summary");
+    assert!(summary.contains("No ticker has ever led"), "{summary}");
+    cell.stack.add(Role::Ticker).await.expect("it starts");
+    wait_for_told(&oncall, "NO_TICKER", "alert.resolved", 1).await;
+    cell.stop().await;
+}
+
+#[tokio::test]
+async fn a_cell_with_too_few_places_for_its_runs_is_told_that_they_start_late() {
+    let settings = "lateness_runs_min = 5\nsystem_look_every_ms = 1000\n";
+    let change = |options: stack::dev::Options| {
+        stack::dev::Options { agent_slots: 1, ..options }.setting(Role::Watchdog, settings)
+    };
+    let cell = Cell::start_with(change).await;
+    let oncall = Receiver::start().await;
+    channel(&cell, "oncall", &oncall, true).await;
+    for number in 0..5 {
+        let mut crowding = job(&format!("crowding-{number}"), "*/2 * * * * *", shell("sleep 1"));
+        crowding["overlap"] = json!("ALLOW");
+        cell.api.create(crowding).await;
+    }
+    let page = wait_for_told(&oncall, "RUNS_START_LATE", "alert.opened", 1).await[0].json();
+    let summary = page["data"]["summary"].as_str().expect("a summary");
+    assert!(summary.contains("the objective is 2000 ms"), "{summary}");
+    assert_eq!(page["data"]["severity"], "WARNING");
+    assert_eq!(told(&oncall, "NO_WORKER", "alert.opened").len(), 0, "there is a worker, and it is late");
+    cell.stop().await;
+}
+
+/// The services' binaries, of which watchdogs run with the clock that the file `offset` names, in seconds.
+fn binaries_with_a_clock_that_is_off(folder: &Path, real: &Path, offset: &Path) -> PathBuf {
+    let binaries = folder.join("binaries");
+    std::fs::create_dir_all(&binaries).expect("a folder");
+    for entry in std::fs::read_dir(real).expect("the binaries").flatten() {
+        let name = entry.file_name();
+        if name.to_string_lossy().starts_with("escapement") && name != "escapement-watchdog" {
+            std::os::unix::fs::symlink(entry.path(), binaries.join(name)).expect("linked");
+        }
+    }
+    let script = format!(
+        "#!/bin/sh\nexport LD_PRELOAD=\"$(echo /usr/lib/*/faketime/libfaketime.so.1)\"\n\
+         export FAKETIME_TIMESTAMP_FILE={} FAKETIME_NO_CACHE=1 FAKETIME_DONT_FAKE_MONOTONIC=1\n\
+         exec {}/escapement-watchdog \"$@\"\n",
+        offset.display(),
+        real.display()
+    );
+    let program = binaries.join("escapement-watchdog");
+    std::fs::write(&program, script).expect("written");
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).expect("executable");
+    binaries
+}
+
+#[tokio::test]
+async fn a_watchdog_whose_clock_is_off_says_so_and_judges_as_before() {
+    let folder = TempFolder::create("clock").expect("a folder");
+    let offset = folder.path().join("offset");
+    std::fs::write(&offset, "-5").expect("written");
+    let change = |options: stack::dev::Options| {
+        let binaries = binaries_with_a_clock_that_is_off(folder.path(), &options.binaries, &offset);
+        stack::dev::Options { binaries, ..options }
+    };
+    let mut cell = Cell::start_with(change).await;
+    let oncall = Receiver::start().await;
+    channel(&cell, "oncall", &oncall, true).await;
+    let mut on_time = job("on-time", "* * * * * *", shell("true"));
+    on_time["alert"] = json!({"successWithin": "20s", "channels": ["oncall"]});
+    cell.api.create(on_time).await;
+    let page = wait_for_told(&oncall, "CLOCK_OFFSET", "alert.opened", 1).await[0].json();
+    let summary = page["data"]["summary"].as_str().expect("a summary");
+    assert!(summary.contains("ms ahead of the watchdog's"), "{summary}");
+    std::fs::write(&offset, "+0").expect("written");
+    wait_for_told(&oncall, "CLOCK_OFFSET", "alert.resolved", 1).await;
+    let judged = "SELECT count(*) FROM watch_cursor w JOIN job j ON j.id = w.job_id WHERE w.judged_through > j.created_at";
+    assert_eq!(cell.count(judged).await, 1, "its deadlines were looked at");
+    assert_eq!(oncall.received().len(), 2, "by the database's clock, which the watchdog's does not concern");
+    cell.stop().await;
+}
+
+#[tokio::test]
+async fn a_channel_whose_receiver_is_gone_is_told_over_another() {
+    let settings = "delivery_backoff_ms = 100\ndelivery_backoff_max_ms = 200\nsystem_look_every_ms = 1000\n";
+    let cell = Cell::start_with(|options| options.setting(Role::Watchdog, settings)).await;
+    let oncall = Receiver::start().await;
+    channel(&cell, "oncall", &oncall, true).await;
+    // Whoever has a port bound, and does not listen, refuses connections for as long as the test lasts.
+    let gone = tokio::net::TcpSocket::new_v4().expect("a socket");
+    gone.bind(([127, 0, 0, 1], 0).into()).expect("a port");
+    let url = format!("http://{}", gone.local_addr().expect("bound"));
+    let channel = json!({"name": "gone", "system": false, "webhook": {"url": url}});
+    cell.api.post("/v1/channels", channel).await.expect("stored");
+    let mut failing = job("failing", "* * * * * *", shell("false"));
+    failing["alert"] = json!({"successWithin": "2s", "channels": ["gone"]});
+    cell.api.create(failing).await;
+    let page = wait_for_told(&oncall, "CHANNEL_FAILS", "alert.opened", 1).await[0].json();
+    let summary = page["data"]["summary"].as_str().expect("a summary");
+    assert!(summary.contains("The channel gone has received nothing"), "{summary}");
     cell.stop().await;
 }

@@ -23,7 +23,7 @@ pub enum Purpose {
     Test,
 }
 
-const NEEDS: [Need; 8] = [
+const NEEDS: [Need; 9] = [
     Need {
         what: "etcd",
         for_tests: false,
@@ -65,6 +65,12 @@ const NEEDS: [Need; 8] = [
         for_tests: true,
         packages: &["python3-aiosmtpd", "openssl"],
         present: || Path::new("/usr/lib/python3/dist-packages/aiosmtpd").is_dir() && on_path("openssl"),
+    },
+    Need {
+        what: "libfaketime, for the test of a clock that is off",
+        for_tests: true,
+        packages: &["faketime"],
+        present: || on_path("faketime"),
     },
     Need {
         what: "Python with venv, for the tests of its worker",
