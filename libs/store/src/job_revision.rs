@@ -5,7 +5,9 @@ use crate::{Store, StoreError, Transaction, sql};
 use chrono::{DateTime, Utc};
 use model::ids::{Generation, JobId};
 use model::job::Definition;
+use tokio_postgres::Row;
 use tokio_postgres::types::Json;
+use uuid::Uuid;
 
 /// What a revision did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,25 +75,50 @@ pub(crate) async fn insert(
     .map(drop)
 }
 
-/// The definitions of these generations; a missing one does not exist.
+/// A generation of a job: it never changes.
+pub type Key = (JobId, Generation);
+
+/// What the attempts of a generation execute.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Spec {
+    /// The job's name when this was read.
+    pub job_name: String,
+    /// The definition.
+    pub definition: Definition,
+}
+
+/// What the attempts of these generations execute; a missing one does not exist.
 ///
 /// # Errors
 /// [`StoreError::Database`]; [`StoreError::Corrupt`] when one can't be read by this version.
-pub async fn definitions(
-    tx: &Transaction<'_>,
-    keys: &[(JobId, Generation)],
-) -> Result<Vec<((JobId, Generation), Definition)>, StoreError> {
-    let (jobs, generations): (Vec<_>, Vec<_>) =
-        keys.iter().map(|(job, generation)| (job.0, generation.0)).unzip();
-    let rows = tx.query(sql!("job_revision/definitions.sql"), &[&jobs, &generations]).await?;
-    let read = rows.iter().map(|row| {
-        let key = (JobId(row.get("job_id")), Generation(row.get("generation")));
-        let definition: Json<Definition> = row.try_get("definition").map_err(|error| {
-            StoreError::Corrupt { what: "job_revision.definition", problem: error.to_string() }
-        })?;
-        Ok((key, definition.0))
-    });
-    read.collect()
+pub async fn specs(store: &Store, keys: &[Key]) -> Result<Vec<(Key, Spec)>, StoreError> {
+    let (jobs, generations) = columns(keys);
+    let client = store.client("read definitions").await?;
+    let rows =
+        client.query("read definitions", sql!("job_revision/specs.sql"), &[&jobs, &generations]).await?;
+    rows.iter().map(spec).collect()
+}
+
+/// As [`specs`], inside a transaction.
+///
+/// # Errors
+/// As there.
+pub async fn specs_within(tx: &Transaction<'_>, keys: &[Key]) -> Result<Vec<(Key, Spec)>, StoreError> {
+    let (jobs, generations) = columns(keys);
+    tx.query(sql!("job_revision/specs.sql"), &[&jobs, &generations]).await?.iter().map(spec).collect()
+}
+
+fn columns(keys: &[Key]) -> (Vec<Uuid>, Vec<i64>) {
+    keys.iter().map(|(job, generation)| (job.0, generation.0)).unzip()
+}
+
+fn spec(row: &Row) -> Result<(Key, Spec), StoreError> {
+    let key = (JobId(row.get("job_id")), Generation(row.get("generation")));
+    let definition: Json<Definition> = row.try_get("definition").map_err(|error| StoreError::Corrupt {
+        what: "job_revision.definition",
+        problem: error.to_string(),
+    })?;
+    Ok((key, Spec { job_name: row.get("job_name"), definition: definition.0 }))
 }
 
 /// A revision as people look at it.
@@ -126,7 +153,7 @@ pub async fn page(
     let client = store.client("list revisions").await?;
     let rows =
         client.query("list revisions", sql!("job_revision/page.sql"), &[&job.0, &before.0, &limit]).await?;
-    let past = |row: &tokio_postgres::Row| Past {
+    let past = |row: &Row| Past {
         generation: Generation(row.get("generation")),
         in_force_from: row.get("in_force_from"),
         action: row.get("action"),

@@ -1,17 +1,19 @@
 //! What waits to be handed out, and the claim that takes it.
 //!
 //! A claim is one pipelined batch in one transaction: choose the tenants and lock those with limits, hold the sessions,
-//! take the rows, draw the tokens, read what was taken. No parameter depends on an earlier answer, so that locks are held
+//! take the rows, draw the tokens and read what was taken. No parameter depends on an earlier answer, so that locks are held
 //! for the statements alone and not for round trips. What is due but may not start now is moved out of the way by the
 //! same statement.
 
+use crate::job_revision::Key;
 use crate::run_lease::assignment::{self, Assignment};
 use crate::{Store, StoreError, sql};
 use chrono::{DateTime, Utc};
-use futures_util::future::try_join5;
-use model::ids::{ClaimId, DispatcherId, JobId, RunKey, SessionId, TenantId};
+use futures_util::future::try_join4;
+use model::ids::{ClaimId, DispatcherId, Generation, JobId, RunKey, SessionId, TenantId};
 use std::time::Duration;
 use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 /// A free slot of a connected worker.
@@ -89,6 +91,8 @@ pub struct Claimed {
     pub believed: bool,
     /// What the workers are to be told.
     pub assignments: Vec<Assignment>,
+    /// How many those are.
+    pub started: i64,
     /// Occurrences that ended because an earlier run of their job is open.
     pub skipped: i64,
     /// Runs that wait for an earlier one of their job.
@@ -113,7 +117,7 @@ pub const TENANTS_MAX: i64 = 64;
 impl Claimed {
     /// True when rows were moved, so that there may be more.
     pub fn moved(&self) -> bool {
-        !self.assignments.is_empty() || self.skipped > 0 || self.postponed > 0
+        self.started > 0 || self.skipped > 0 || self.postponed > 0
     }
 
     /// Where the next claim of the same queues goes on, so that every tenant has its turn.
@@ -143,8 +147,7 @@ pub async fn claim(store: &Store, request: &Request) -> Result<Claimed, StoreErr
     let hold = tx.prepare(sql!("worker_session/hold.sql")).await?;
     let take = tx.prepare(sql!("run_queue/claim.sql")).await?;
     let draw = tx.prepare(sql!("run_lease/draw_tokens.sql")).await?;
-    let read = tx.prepare(sql!("run_lease/assignments.sql")).await?;
-    let (due, _, took, _, assignments) = try_join5(
+    let (due, _, took, assignments) = try_join4(
         tx.query_prepared(&serve, &[&after, &through, &request.queues, &request.floor]),
         tx.query_prepared(&hold, &[&distinct]),
         tx.query_prepared(
@@ -163,7 +166,6 @@ pub async fn claim(store: &Store, request: &Request) -> Result<Claimed, StoreErr
             ],
         ),
         tx.query_prepared(&draw, &[&claim, &distinct]),
-        tx.query_prepared(&read, &[&distinct, &Some(claim)]),
     )
     .await?;
     let claimed = Claimed {
@@ -182,6 +184,7 @@ fn summary(row: &Row) -> Claimed {
         identified: row.get("identified"),
         believed: row.get("believed"),
         assignments: Vec::new(),
+        started: row.get("started"),
         skipped: row.get("skipped"),
         postponed: row.get("postponed"),
         parking: jobs
@@ -252,6 +255,43 @@ pub async fn floor(
         .query("look for the oldest queued run", sql!("run_queue/floor.sql"), &[&queues, &since])
         .await?;
     Ok(rows.first().map_or(since, |row| row.get("floor")))
+}
+
+/// What becomes due, looked at ahead.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Coming {
+    /// The instant through which was looked.
+    pub through: DateTime<Utc>,
+    /// What each of the runs executes; several may be alike.
+    pub keys: Vec<Key>,
+}
+
+/// What the runs execute that become due in `queues`, of `tenants` (none: of every tenant), after `since` (none: after
+/// now) and within `ahead` from now: `limit` runs at most.
+///
+/// # Errors
+/// [`StoreError::Database`].
+pub async fn coming(
+    store: &Store,
+    queues: &[String],
+    tenants: Option<&[TenantId]>,
+    since: Option<DateTime<Utc>>,
+    ahead: Duration,
+    limit: i64,
+) -> Result<Coming, StoreError> {
+    let tenants: Option<Vec<Uuid>> = tenants.map(|tenants| tenants.iter().map(|tenant| tenant.0).collect());
+    let ahead = i64::try_from(ahead.as_millis()).unwrap_or(i64::MAX);
+    let client = store.client("look ahead").await?;
+    let values: [&(dyn ToSql + Sync); 5] = [&queues, &tenants, &since, &ahead, &limit];
+    let rows = client.query("look ahead", sql!("run_queue/coming.sql"), &values).await?;
+    let row = rows.first().ok_or_else(|| StoreError::Corrupt {
+        what: "run_queue/coming.sql",
+        problem: "no row: it answers one".to_owned(),
+    })?;
+    let jobs: Vec<Uuid> = row.get::<_, Option<_>>("jobs").unwrap_or_default();
+    let generations: Vec<i64> = row.get::<_, Option<_>>("generations").unwrap_or_default();
+    let keys = jobs.into_iter().map(JobId).zip(generations.into_iter().map(Generation)).collect();
+    Ok(Coming { through: row.get("through"), keys })
 }
 
 /// How many due runs a limit of their tenant or of their queue keeps back, 100,000 at most.

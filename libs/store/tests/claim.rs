@@ -5,7 +5,7 @@ mod handing;
 mod support;
 
 use handing::Floor;
-use model::ids::RunKey;
+use model::ids::{Generation, RunKey};
 use model::policy::OverlapPolicy;
 use model::release::{Release, Way, release};
 use model::run::{Origin, Reason, State};
@@ -24,6 +24,30 @@ async fn a_due_run_is_taken_once_and_its_lease_has_a_token() {
     assert_eq!((taken.lease.key, taken.lease.attempt, taken.lease.token.epoch()), (key, 1, 1));
     assert!(floor.claim(worker, 1).await.assignments.is_empty());
     assert_eq!(floor.one::<i64>("SELECT count(*) FROM run_queue").await, 0);
+}
+
+#[tokio::test]
+async fn what_comes_due_is_seen_ahead_once_with_the_definition_that_it_executes() {
+    let floor = Floor::create().await;
+    let (soon, later) = (floor.job().await, floor.job().await);
+    floor.due(soon, -3, true).await;
+    floor.due(later, -60, true).await;
+    let queues = floor.request(floor.worker().await, 1).queues;
+    let coming = async |since, ahead, limit| {
+        let ahead = std::time::Duration::from_secs(ahead);
+        store::run_queue::coming(&floor.cell.store, &queues, None, since, ahead, limit).await.unwrap()
+    };
+    let seen = coming(None, 30, 10).await;
+    assert_eq!(seen.keys, [(soon, Generation::FIRST)]);
+    let specs = store::job_revision::specs(&floor.cell.store, &seen.keys).await.unwrap();
+    assert_eq!((specs.len(), specs[0].1.definition.schedule.as_str()), (1, "* * * * *"));
+    let next = coming(Some(seen.through), 90, 10).await;
+    assert_eq!(next.keys, [(later, Generation::FIRST)], "what was seen is not seen again");
+    assert_eq!(coming(None, 90, 1).await.keys.len(), 1, "no more than asked for");
+    let others = [model::ids::TenantId::random()];
+    let ahead = std::time::Duration::from_secs(90);
+    let none = store::run_queue::coming(&floor.cell.store, &queues, Some(&others), None, ahead, 9).await;
+    assert_eq!(none.unwrap().keys, [], "of other tenants");
 }
 
 #[tokio::test]

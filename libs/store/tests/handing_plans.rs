@@ -43,23 +43,20 @@ async fn dispatchers_statements_use_their_indexes_on_full_tables() {
     let (numbers, tokens) = (vec![1_i32; 3], vec![7_i64; 3]);
     let sessions = vec![Uuid::from_u128(0x0000_0000_0000_4000_a000_0000_0000_0007)];
     let (queues, tenants) = (vec!["queue-1".to_owned()], None::<Vec<Uuid>>);
-    let (session, claim, grace): (Uuid, Option<Uuid>, i64) = (sessions[0], None, 1_000);
+    let (session, grace, none): (Uuid, i64, Option<DateTime<Utc>>) = (sessions[0], 1_000, None);
     let some_claim = Uuid::new_v4();
     let (limits, generations, dispatchers) = (vec![1_000_i64; 3], vec![1_i64; 3], vec![floor.dispatcher.0]);
     let (since, connections): (DateTime<Utc>, _) = (DateTime::UNIX_EPOCH, vec![1_i32]);
     let holders = vec![session; 3];
     let reason = "REPLACED";
     type Case<'a> = (&'a str, Vec<&'a (dyn ToSql + Sync)>, &'a [&'a str]);
-    let statements: [Case<'_>; 25] = [
+    let statements: [Case<'_>; 26] = [
         ("run_queue/next_due", vec![&queues, &tenants, &since, &grace], &["run_queue_due"]),
         ("run_queue/floor", vec![&queues, &since], &["run_queue_due"]),
         ("run_queue/held", vec![], &["run_queue_"]),
-        ("run_lease/draw_tokens", vec![&some_claim, &sessions], &["run_lease_session"]),
-        (
-            "run_lease/assignments",
-            vec![&sessions, &claim],
-            &["run_lease_session", "job_pkey", "job_revision_pkey", "pkey on run_"],
-        ),
+        ("run_queue/coming", vec![&queues, &tenants, &none, &grace, &grace], &["run_queue_due"]),
+        ("run_lease/draw_tokens", vec![&some_claim, &sessions], &["run_lease_session", "pkey on run_"]),
+        ("run_lease/assignments", vec![&sessions], &["run_lease_session", "pkey on run_"]),
         ("run_lease/of_sessions", vec![&sessions, &grace], &["run_lease_session"]),
         ("run_lease/lock_of_sessions", vec![&sessions], &["run_lease_session"]),
         ("run_lease/read", vec![&jobs, &instants, &grace], &["run_lease_pkey"]),
@@ -91,7 +88,7 @@ async fn dispatchers_statements_use_their_indexes_on_full_tables() {
         ("worker_session/hold", vec![&sessions], &["worker_session_pkey"]),
         ("worker_session/end", vec![&sessions, &dispatchers, &connections], &["worker_session"]),
         ("worker_session/of_dispatcher", vec![&floor.dispatcher.0], &["worker_session_open"]),
-        ("job_revision/definitions", vec![&jobs, &generations], &["job_revision_pkey"]),
+        ("job_revision/specs", vec![&jobs, &generations], &["job_revision_pkey", "job_pkey"]),
     ];
     for (name, params, indexes) in statements {
         let path = format!("{}/sql/{name}.sql", env!("CARGO_MANIFEST_DIR"));

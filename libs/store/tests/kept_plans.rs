@@ -35,7 +35,7 @@ const FOR_EACH_RUN: [(&str, &str); 9] = [
         "NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL",
     ),
     (include_str!("../sql/run_lease/draw_tokens.sql"), "NULL, NULL"),
-    (include_str!("../sql/run_lease/assignments.sql"), "NULL, NULL"),
+    (include_str!("../sql/run_lease/assignments.sql"), "NULL"),
     (include_str!("../sql/run_lease/lock.sql"), "NULL, NULL"),
     (include_str!("../sql/run_lease/read.sql"), "NULL, NULL, NULL"),
     (include_str!("../sql/run_lease/accept.sql"), "NULL, NULL, NULL, NULL, NULL, NULL, NULL"),

@@ -3,6 +3,7 @@
 //! Invariant: whatever the database says a resuming worker holds and the worker does not have is sent to it, because
 //! its Hello was written before the leases are read: a run stays in the worker's list until its end is recorded.
 
+use crate::definitions::Handout;
 use crate::message;
 use crate::roster::{Attached, Link};
 use crate::shared::Shared;
@@ -103,7 +104,7 @@ pub async fn attach(
     };
     let Connected { session, connection } = connected;
     let leases = match resumed {
-        true => assignment::of_sessions(&shared.store, &[session]).await,
+        true => held_by(shared, session).await,
         false => Ok(Vec::new()),
     };
     let leases = leases.map_err(|error| rpc::status::unavailable("PostgreSQL", &error))?;
@@ -130,6 +131,12 @@ pub async fn attach(
     shared.work.notify_one();
     tracing::info!(session = %session, session.connection = connection, session.resumed = resumed, worker.name = worker.name, worker.queues = worker.queues.join(","), worker.slots = worker.slots, redelivered, "A worker has connected");
     Ok(connected)
+}
+
+/// All that the session's worker should have.
+async fn held_by(shared: &Shared, session: SessionId) -> Result<Vec<Handout>, StoreError> {
+    let assignments = assignment::of_sessions(&shared.store, &[session]).await?;
+    shared.definitions.handouts(&shared.store, assignments).await
 }
 
 /// The session that the worker asks for, or a new one; and whether it is the one that it asked for. None when the worker

@@ -15,6 +15,7 @@ use model::ids::{ClaimId, TenantId};
 use service::health::Beat;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
+use store::run_lease::assignment::Assignment;
 use store::run_queue::{self, Claimed, Due, Request, TENANTS_MAX, Tenants};
 use store::{Retry, StoreError};
 use tokio_util::sync::CancellationToken;
@@ -141,7 +142,7 @@ impl<'a> Claimer<'a> {
         for group in groups.iter().filter(|group| !group.slots.is_empty()) {
             let claimed = self.claim(group, floor).await?;
             moved |= claimed.moved();
-            full |= claimed.assignments.len() >= shared.config.claim_batch_max as usize;
+            full |= claimed.started >= i64::from(shared.config.claim_batch_max);
             rest.held |= claimed.held > 0;
             rest.crowded |= claimed.tenants >= TENANTS_MAX;
             park::park(shared, &claimed.parking).await;
@@ -175,7 +176,7 @@ impl<'a> Claimer<'a> {
         };
         let started = Instant::now();
         let _claiming = shared.claiming.lock().await;
-        let claimed = match run_queue::claim(&shared.store, &request).await {
+        let mut claimed = match run_queue::claim(&shared.store, &request).await {
             Ok(claimed) => claimed,
             Err(error) => {
                 // Perhaps it has committed all the same: the leases tell.
@@ -193,7 +194,7 @@ impl<'a> Claimer<'a> {
             tracing::warn!("The database's clock jumped between the look and the claim: claiming nothing");
             return Ok(claimed);
         }
-        self.hand_out(&claimed);
+        self.hand_out(std::mem::take(&mut claimed.assignments)).await?;
         shared.metrics.claimed(started.elapsed(), &claimed);
         if group.tenant.is_none()
             && let Some(next) = claimed.next()
@@ -203,15 +204,19 @@ impl<'a> Claimer<'a> {
         Ok(claimed)
     }
 
-    fn hand_out(&self, claimed: &Claimed) {
-        for assignment in &claimed.assignments {
-            let key = (assignment.lease.key.job_id, assignment.lease.generation);
-            self.shared.definitions.remember(key, &assignment.definition);
-        }
-        let mut roster = self.shared.roster();
-        for assignment in &claimed.assignments {
-            roster.deliver(assignment);
-        }
+    async fn hand_out(&self, assignments: Vec<Assignment>) -> Result<(), StoreError> {
+        let shared = self.shared;
+        let handouts = match shared.definitions.handouts(&shared.store, assignments).await {
+            Ok(handouts) => handouts,
+            Err(error) => {
+                // They are leased all the same: the comparison of leases sends them.
+                shared.reconcile.notify_one();
+                return Err(error);
+            }
+        };
+        let mut roster = shared.roster();
+        handouts.iter().for_each(|handout| roster.deliver(handout));
+        Ok(())
     }
 
     /// The remembered floor, raised when it is old, and looked up in full when it is older or other queues are served.

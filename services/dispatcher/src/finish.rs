@@ -158,7 +158,8 @@ async fn record(shared: &Shared, batch: &[Report]) -> Result<(), StoreError> {
             }
             continue;
         };
-        let Some(definition) = definitions.get(&(lease.key.job_id, lease.generation)) else { continue };
+        let Some(spec) = definitions.get(&(lease.key.job_id, lease.generation)) else { continue };
+        let definition = &spec.definition;
         match &report.event {
             Event::Accepted => plan.accepted.push(Acceptance {
                 key: lease.key,

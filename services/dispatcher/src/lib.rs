@@ -1,10 +1,11 @@
 //! The dispatcher: claims runs as they become due, hands them to the workers that are connected to it, keeps their
 //! sessions and leases, and records what became of each attempt.
 //!
-//! Each loop is a file: `claim`, `cancel`, `finish`, `reconcile`, `renew`, `epoch`, `sweep`; a worker's stream is
+//! Each loop is a file: `claim`, `ahead`, `cancel`, `finish`, `reconcile`, `renew`, `epoch`, `sweep`; a worker's stream is
 //! `session`. They share `shared::Shared`. Any number of dispatchers work side by side; what keeps them apart is in
 //! the statements, never in these loops. It plans nothing and knows no schedule.
 
+mod ahead;
 mod attach;
 mod bearers;
 mod cancel;
@@ -251,6 +252,8 @@ fn start_loops(
     let beat = |name| context.health.watch(name, STUCK_LIMIT);
     let (of, beating, until) = (shared.clone(), beat("claim"), stop.claims.clone());
     loops.spawn(async move { claim::run(&of, beating, until).await });
+    let (of, beating, until) = (shared.clone(), beat("ahead"), stop.claims.clone());
+    loops.spawn(async move { ahead::run(&of, beating, until).await });
     let (of, beating, until) = (shared.clone(), beat("renew"), stop.rest.clone());
     loops.spawn(async move { renew::run(&of, own, beating, database, until).await });
     let (of, beating, until) = (shared.clone(), beat("live"), stop.rest.clone());
@@ -330,13 +333,13 @@ async fn connect_etcd(context: &Context<DispatcherConfig>) -> Result<election::C
         cell: common.cell.clone(),
         lease_ttl: MEMBER_LEASE,
         credentials: credentials.map(|(user, password)| election::Credentials { user, password }),
-    };
-    election::Client::connect_within(&config, START_LIMIT).await.map_err(DispatcherError::Election)
-}
         tls: election::Tls {
             ca_file: common.etcd_ca_file.clone(),
             identity: common.etcd_client_certificate_file.clone().zip(common.etcd_client_key_file.clone()),
         },
+    };
+    election::Client::connect_within(&config, START_LIMIT).await.map_err(DispatcherError::Election)
+}
 
 fn member(own: &Dispatcher) -> Member {
     Member {
@@ -346,6 +349,6 @@ fn member(own: &Dispatcher) -> Member {
         pid: std::process::id(),
         http: own.address.clone(),
         database: Some(true),
+        tzdata: None,
     }
 }
-        tzdata: None,

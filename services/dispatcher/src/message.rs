@@ -1,12 +1,12 @@
 //! Messages to workers.
 
 use crate::config::Terms;
+use crate::definitions::Handout;
 use crate::peers::Peer;
 use rpc::convert::run::{AttemptRef, write_ref};
 use rpc::convert::{time, work};
 use rpc::v1::{self, ToWorker, completion_ack::Answer, to_worker::Message};
 use std::time::{Duration, Instant};
-use store::run_lease::assignment::Assignment;
 
 /// Names the attempt that a lease stands for.
 pub fn attempt_of(lease: &store::run_lease::Lease) -> AttemptRef {
@@ -27,18 +27,18 @@ pub fn welcome(session: model::ids::SessionId, connection: i32, resumed: bool, t
 }
 
 /// A run for the worker, as the `number`-th assignment of its connection.
-pub fn assignment(number: i64, assignment: &Assignment) -> ToWorker {
+pub fn assignment(number: i64, Handout { assignment, spec }: &Handout) -> ToWorker {
     let key = assignment.lease.key;
     wrap(Message::Assignment(v1::Assignment {
         number,
         run: Some(write_ref(&attempt_of(&assignment.lease))),
-        job_name: assignment.job_name.clone(),
+        job_name: spec.job_name.clone(),
         origin: assignment.origin.as_str().to_owned(),
         idempotency_key: key.idempotency_key(),
         guard_key: model::token::guard_key(assignment.exclusive, &key),
-        max_runtime: Some(time::duration(assignment.definition.max_runtime)),
+        max_runtime: Some(time::duration(spec.definition.max_runtime)),
         traceparent: assignment.traceparent.clone(),
-        work: Some(work::write(&assignment.definition.run)),
+        work: Some(work::write(&spec.definition.run)),
         queue: assignment.queue.clone(),
     }))
 }

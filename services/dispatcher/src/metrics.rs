@@ -72,7 +72,7 @@ impl Metrics {
     pub fn claimed(&self, took: Duration, claimed: &Claimed) {
         let count = |value: i64| u64::try_from(value).unwrap_or(0);
         self.claim.record(took.as_secs_f64() * 1_000.0, &[]);
-        self.claimed.add(claimed.assignments.len() as u64, &[]);
+        self.claimed.add(count(claimed.started), &[]);
         self.skipped.add(count(claimed.skipped), &[]);
         self.postponed.add(count(claimed.postponed), &[]);
     }

@@ -58,7 +58,7 @@ async fn end(
     let conclusions: Vec<_> = held
         .iter()
         .filter_map(|lease| {
-            let definition = definitions.get(&(lease.key.job_id, lease.generation))?;
+            let definition = &definitions.get(&(lease.key.job_id, lease.generation))?.definition;
             Some(conclude::conclude(lease, conclude::resolve(outcome, lease), &definition.retry, None))
         })
         .collect();

@@ -163,18 +163,17 @@ async fn perform(shared: &Shared, plan: Plan) -> Result<(), StoreError> {
     }
     let ids: Vec<SessionId> = plan.deliver.keys().map(|(id, _)| *id).collect();
     let assignments = assignment::of_sessions(&shared.store, &ids).await?;
-    let wanted = assignments.iter().filter(|assignment| {
+    let wanted = assignments.into_iter().filter(|assignment| {
         let lease = &assignment.lease;
         let of_connection = lease.session.and_then(|id| plan.deliver.get(&(id, lease.connection)));
         of_connection.is_some_and(|keys| keys.contains(&assignment.lease.key))
     });
-    let mut sent = 0;
-    let mut roster = shared.roster();
-    for assignment in wanted {
-        roster.deliver(assignment);
-        sent += 1;
+    let handouts = shared.definitions.handouts(&shared.store, wanted.collect()).await?;
+    {
+        let mut roster = shared.roster();
+        handouts.iter().for_each(|handout| roster.deliver(handout));
     }
-    drop(roster);
+    let sent = handouts.len();
     shared.metrics.redelivered(sent);
     tracing::info!(runs = sent, "Sent runs again that their workers lack");
     Ok(())

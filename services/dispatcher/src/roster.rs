@@ -5,6 +5,7 @@
 //! only for the connection that it was leased or re-read for. What it believes is corrected by [`crate::reconcile`];
 //! what a run's lease really says, only the database knows.
 
+use crate::definitions::Handout;
 use crate::message;
 use chrono::{DateTime, Utc};
 use model::ids::{DispatcherId, RunKey, SessionId, TenantId};
@@ -12,7 +13,6 @@ use rpc::convert::run::AttemptRef;
 use rpc::v1::ToWorker;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::{Duration, Instant};
-use store::run_lease::assignment::Assignment;
 use store::run_queue::Slot;
 use store::worker_session::Seen;
 use tokio::sync::mpsc;
@@ -308,7 +308,8 @@ impl Roster {
     }
 
     /// Sends a run to the worker that it is leased to, if that connection is still the present one.
-    pub fn deliver(&mut self, assignment: &Assignment) {
+    pub fn deliver(&mut self, handout: &Handout) {
+        let assignment = &handout.assignment;
         let lease = &assignment.lease;
         let Some(session) = lease.session.and_then(|id| self.current(id, lease.connection)) else { return };
         session.numbered += 1;
@@ -321,17 +322,18 @@ impl Roster {
         };
         session.held.insert(lease.key, held);
         if let Some(link) = &session.link {
-            link.send(message::assignment(session.numbered, assignment));
+            link.send(message::assignment(session.numbered, handout));
         }
     }
 
     /// Takes over what a resuming worker brought along, and sends what it lacks; how many that were.
-    pub fn adopt(&mut self, assignments: &[Assignment], in_hand: &HashSet<AttemptRef>) -> usize {
+    pub fn adopt(&mut self, handouts: &[Handout], in_hand: &HashSet<AttemptRef>) -> usize {
         let mut sent = 0;
-        for assignment in assignments {
+        for handout in handouts {
+            let assignment = &handout.assignment;
             let attempt = message::attempt_of(&assignment.lease);
             if !in_hand.contains(&attempt) {
-                self.deliver(assignment);
+                self.deliver(handout);
                 sent += 1;
                 continue;
             }

@@ -1,5 +1,6 @@
 //! Values for this crate's own tests.
 
+use crate::definitions::Handout;
 use crate::roster::{Attached, Link};
 use chrono::DateTime;
 use model::attempt::Spent;
@@ -9,7 +10,9 @@ use model::policy::{DstFold, DstGap, MisfirePolicy, OverlapPolicy};
 use model::run::Origin;
 use model::token::Token;
 use rpc::v1::ToWorker;
+use std::sync::Arc;
 use std::time::Duration;
+use store::job_revision::Spec;
 use store::run_lease::Lease;
 use store::run_lease::assignment::Assignment;
 use tokio::sync::mpsc;
@@ -43,19 +46,19 @@ pub(crate) fn lease(session: SessionId, connection: i32) -> Lease {
 }
 
 /// What the worker of `lease` is told.
-pub(crate) fn assignment(lease: &Lease) -> Assignment {
-    Assignment {
+pub(crate) fn assignment(lease: &Lease) -> Handout {
+    let assignment = Assignment {
         lease: lease.clone(),
         tenant: TenantId::DEFAULT,
         exclusive: true,
         origin: Origin::Schedule,
         queue: "default".to_owned(),
-        job_name: "job".to_owned(),
-        definition: definition(),
         traceparent: String::new(),
         due_at: DateTime::UNIX_EPOCH,
         accepted: false,
-    }
+    };
+    let spec = Spec { job_name: "job".to_owned(), definition: definition() };
+    Handout { assignment, spec: Arc::new(spec) }
 }
 
 fn definition() -> Definition {

@@ -1,18 +1,17 @@
-//! A lease with all that its worker must be told.
+//! A lease with all that its worker must be told, but for what its job's definition says: that never changes and is read
+//! ahead ([`crate::job_revision::specs`]).
 
 use super::{Lease, StoreError, read_reason};
 use crate::{Store, sql};
 use chrono::{DateTime, Utc};
 use model::attempt::Spent;
 use model::ids::{Generation, JobId, RunKey, SessionId, TenantId};
-use model::job::Definition;
 use model::run::Origin;
 use model::token::Token;
 use tokio_postgres::Row;
-use tokio_postgres::types::Json;
 use uuid::Uuid;
 
-/// A lease with all that its worker must be told.
+/// A lease with what its worker must be told of this run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Assignment {
     /// The lease.
@@ -25,10 +24,6 @@ pub struct Assignment {
     pub origin: Origin,
     /// Its queue.
     pub queue: String,
-    /// The job's name at present.
-    pub job_name: String,
-    /// The definition that the attempt executes.
-    pub definition: Definition,
     /// W3C trace context; empty when there is none.
     pub traceparent: String,
     /// When it was to start.
@@ -44,9 +39,7 @@ pub struct Assignment {
 pub async fn of_sessions(store: &Store, sessions: &[SessionId]) -> Result<Vec<Assignment>, StoreError> {
     let sessions: Vec<Uuid> = sessions.iter().map(|session| session.0).collect();
     let client = store.client("read assignments").await?;
-    let rows = client
-        .query("read assignments", sql!("run_lease/assignments.sql"), &[&sessions, &None::<Uuid>])
-        .await?;
+    let rows = client.query("read assignments", sql!("run_lease/assignments.sql"), &[&sessions]).await?;
     rows.iter().map(read).collect()
 }
 
@@ -55,8 +48,6 @@ pub(crate) fn read(row: &Row) -> Result<Assignment, StoreError> {
     let token = Token::from_i64(row.get("token"));
     let origin: &str = row.get("origin");
     let traceparent = row.get::<_, Option<Vec<u8>>>("traceparent").unwrap_or_default();
-    let definition: Json<Definition> =
-        row.try_get("definition").map_err(|error| corrupt("job_revision.definition", error.to_string()))?;
     Ok(Assignment {
         lease: Lease {
             key: RunKey::new(JobId(row.get("job_id")), row.get("scheduled_for")),
@@ -75,8 +66,6 @@ pub(crate) fn read(row: &Row) -> Result<Assignment, StoreError> {
         exclusive: row.get("exclusive"),
         origin: origin.parse().map_err(|error| corrupt("run_lease.origin", format!("{error}")))?,
         queue: row.get("queue"),
-        job_name: row.get("job_name"),
-        definition: definition.0,
         // A context that is not text can't be followed: better none than no run.
         traceparent: String::from_utf8(traceparent).unwrap_or_default(),
         due_at: row.get("due_at"),
