@@ -1,7 +1,7 @@
 //! Filling the past: each occurrence once, oldest first, at its pace, whoever dies meanwhile.
 
 use chrono::TimeDelta;
-use harness::{Cell, PATIENCE, instant, job, names, noop, shell};
+use harness::{Cell, PATIENCE, instant, job, names, noop, shell, terminal};
 use serde_json::json;
 use stack::dev::Role;
 use stack::wait::wait_for;
@@ -70,5 +70,21 @@ async fn runs_beside_each_other_start_no_closer_than_the_pace() {
         assert!(apart >= TimeDelta::milliseconds(500), "{apart}");
         assert!(instant(&pair[1], "acceptTime") >= instant(&pair[1], "dueTime"));
     }
+    cell.stop().await;
+}
+
+#[tokio::test]
+async fn who_follows_at_a_terminal_sees_how_far_it_is() {
+    let cell = Cell::start().await;
+    cell.leader().await;
+    let created = cell.api.create(job("early", "0 * * * *", noop())).await;
+    let to = instant(&created, "createTime");
+    let (from, to) = ((to - TimeDelta::hours(3)).to_rfc3339(), to.to_rfc3339());
+    let command = cell.command(&["backfill", "early", "--from", &from, "--to", &to, "--follow"]);
+    let said = terminal::said(command, 100);
+    for shown in ["3 runs of early added", "runs of early ", " of 3, ", "0 left"] {
+        assert!(said.contains(shown), "{shown} in {said:?}");
+    }
+    assert!(!said.contains("3 left"), "the bar says so: {said:?}");
     cell.stop().await;
 }
