@@ -312,4 +312,6 @@ mod faults;
 #[cfg(test)]
 mod herd;
 #[cfg(test)]
+mod pauses;
+#[cfg(test)]
 mod tests;
