@@ -24,7 +24,7 @@ const TENANT: &str = "00000000-0000-4000-8000-000000000001";
 struct Watched {
     cell: Cell,
     watchdog: ManagedChild,
-    _etcd: Etcd,
+    etcd: Etcd,
     _folder: TempFolder,
 }
 
@@ -49,7 +49,7 @@ impl Watched {
             spec = spec.env(*name, *value);
         }
         let watchdog = ManagedChild::spawn(&spec).expect("spawned");
-        Self { cell, watchdog, _etcd: etcd, _folder: folder }
+        Self { cell, watchdog, etcd, _folder: folder }
     }
 
     async fn sql(&self, statement: &str) {
@@ -180,6 +180,36 @@ async fn each_trouble_is_told_once_and_its_end_once() {
     assert_eq!(oncall.received().len(), 2 * CASES.len(), "{:?}", oncall.received());
     let open = "SELECT count(*) FROM alert WHERE resolved_at IS NULL";
     assert_eq!(watched.cell.number(open).await, 0);
+    watched.stop().await;
+}
+
+#[tokio::test]
+async fn a_ticker_that_stands_by_with_another_timezone_database_is_told_by_name() {
+    let mut watched = Watched::start(&[]).await;
+    let oncall = Receiver::start(&[]).await;
+    watched.cell.channel("oncall", &oncall.url, None).await;
+    let config = election::Config {
+        endpoints: watched.etcd.endpoints(),
+        cell: "main".to_owned(),
+        lease_ttl: Duration::from_secs(5),
+        credentials: None,
+        tls: election::Tls::default(),
+    };
+    let client = election::Client::connect_within(&config, LIMIT).await.expect("connected");
+    let ticker = election::Member {
+        role: election::Role::Ticker,
+        name: "ticker-of-yesterday".to_owned(),
+        uuid: uuid::Uuid::new_v4(),
+        pid: 1,
+        http: String::new(),
+        database: None,
+        tzdata: Some("1999a".to_owned()),
+    };
+    let member = election::register(&client, &ticker).expect("registered");
+    let opened = wait_for_told(&oncall, "TZDATA_DIFFERS", "alert.opened").await.to_string();
+    assert!(opened.contains("the ticker ticker-of-yesterday has 1999a"), "{opened}");
+    member.leave().await;
+    wait_for_told(&oncall, "TZDATA_DIFFERS", "alert.resolved").await;
     watched.stop().await;
 }
 
@@ -341,63 +371,4 @@ async fn an_occurrence_that_was_missed_without_a_run_says_why() {
     assert_eq!(cell.check(term, 135).await.missed, 1);
     let detail: String = rows!(cell, "SELECT detail FROM alert")[0].get(0);
     assert!(detail.contains("the ledger does not know it"), "{detail}");
-}
-
-/// A million jobs, each with a deadline within two hours, none of which is late.
-const MILLION: &str = "
-    WITH new AS (
-        INSERT INTO job (id, tenant_id, generation, created_at, updated_at, name, definition)
-        SELECT md5(n::text)::uuid, $1::text::uuid, 1, esc_now(), esc_now(), 'job-' || n, '{}'
-        FROM generate_series($2::bigint, $3::bigint) n
-        RETURNING id
-    )
-    INSERT INTO watch_cursor (job_id, next_at, judge_at, judged_through)
-    SELECT id, esc_now() + w, esc_now() + w, esc_now()
-    FROM (SELECT id, interval '1 minute' + random() * interval '2 hours' AS w FROM new) n
-    RETURNING 1";
-
-#[tokio::test]
-#[ignore = "stores a million jobs, which takes minutes; docs/benchmarks.md has the figures"]
-async fn a_cycle_over_a_million_jobs_takes_less_than_a_second_when_nothing_is_late() {
-    let cell = Cell::create().await;
-    let term = cell.lead(1).await;
-    for part in 0..50_i64 {
-        rows!(cell, MILLION, TENANT, part * 20_000 + 1, (part + 1) * 20_000);
-    }
-    rows!(cell, "ANALYZE");
-    let mut took: Vec<_> = Vec::new();
-    for _ in 0..21 {
-        let began = std::time::Instant::now();
-        let summary = watchdog::check::run_once(
-            &cell.store,
-            term,
-            support::LIMITS,
-            &mut watchdog::Dates::default(),
-            || true,
-            &|| None,
-        )
-        .await
-        .expect("a cycle");
-        store::system::observe(&cell.store).await.expect("looked");
-        store::system::unserved(&cell.store, Duration::from_secs(30), Duration::from_secs(15))
-            .await
-            .expect("looked");
-        took.push(began.elapsed());
-        assert_eq!(summary.judged, 0);
-    }
-    took.sort();
-    let began = std::time::Instant::now();
-    let (soon, _) = store::system::deadlines(&cell.store).await.expect("counted");
-    println!(
-        "a cycle: median {:?}, slowest {:?}; counting {soon} deadlines: {:?}",
-        took[10],
-        took[20],
-        began.elapsed()
-    );
-    let began = std::time::Instant::now();
-    let mut client = cell.store.client("test").await.expect("connected");
-    let tx = client.begin("test").await.expect("begun");
-    store::system::soon(&tx).await.expect("looked");
-    println!("who waits for them: {:?}", began.elapsed());
-    assert!(took[20] < Duration::from_secs(1), "{took:?}");
 }
