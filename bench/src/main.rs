@@ -117,8 +117,13 @@ fn divisor(text: &str) -> Result<u32, String> {
 }
 
 fn main() -> anyhow::Result<()> {
-    let threads = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    threads.block_on(run(Arguments::parse().command))
+    let command = Arguments::parse().command;
+    // A worker whose handlers do nothing has nothing to spread, and four of them share the machine with what is measured.
+    let threads = match command {
+        Command::Work(_) => tokio::runtime::Builder::new_current_thread().enable_all().build()?,
+        _ => tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?,
+    };
+    threads.block_on(run(command))
 }
 
 async fn run(command: Command) -> anyhow::Result<()> {

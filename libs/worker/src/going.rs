@@ -10,7 +10,7 @@ use crate::live::Shown;
 use crate::supervise::{Ended, supervise};
 use std::collections::HashMap;
 use std::sync::Arc;
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 /// What all of it may show at a time, in bytes.
@@ -47,9 +47,17 @@ impl Going {
     /// The next end; none when nothing goes on. Loses nothing when it is dropped.
     pub(crate) async fn ended(&mut self) -> Option<Ended> {
         loop {
-            match self.tasks.join_next().await? {
-                Ok(ended) => return Some(ended),
-                Err(error) => tracing::error!(error = %error, "A task that watches over work has failed"),
+            if let Some(ended) = taken(self.tasks.join_next().await?) {
+                return Some(ended);
+            }
+        }
+    }
+
+    /// An end that has come already.
+    pub(crate) fn ended_already(&mut self) -> Option<Ended> {
+        loop {
+            if let Some(ended) = taken(self.tasks.try_join_next()?) {
+                return Some(ended);
             }
         }
     }
@@ -74,4 +82,10 @@ impl Going {
         }
         shown
     }
+}
+
+fn taken(joined: Result<Ended, JoinError>) -> Option<Ended> {
+    joined
+        .inspect_err(|error| tracing::error!(error = %error, "A task that watches over work has failed"))
+        .ok()
 }

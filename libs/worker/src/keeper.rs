@@ -30,6 +30,8 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+/// Events that are taken one after the other before the clock's turn.
+const TOGETHER_MAX: usize = 128;
 /// The longest sleep: after a suspend the clock has jumped and the timers have not.
 const SLEEP_MAX: Duration = Duration::from_millis(500);
 /// Between two times that running work is shown.
@@ -96,17 +98,15 @@ impl Keeper {
     pub(crate) async fn run(mut self, shutdown: impl Future<Output = ()>) -> Summary {
         let mut shutdown = std::pin::pin!(shutdown);
         loop {
-            let next = self.next(shutdown.as_mut()).await;
-            let now = Moment::now();
-            let overdue = self.hand.passed(now);
-            self.perform(overdue);
-            match next {
-                Next::Link(event) => self.linked(event, now),
-                Next::Answers(asked, answers) => self.answered(asked, &answers, now),
-                Next::Ended(ended) => self.work_ended(ended, now),
-                Next::Shutdown => self.start_drain(now),
-                Next::Time => {}
+            let mut next = Some(self.next(shutdown.as_mut()).await);
+            // What has come with it is taken at once: a herd comes in hundreds.
+            let mut places = TOGETHER_MAX;
+            while let Some(event) = next {
+                self.happened(event);
+                places -= 1;
+                next = if places > 0 { self.more() } else { None };
             }
+            let now = Moment::now();
             self.keep_time(now);
             self.tell_status();
             if self.is_done(now) {
@@ -116,6 +116,26 @@ impl Keeper {
         let summary = Summary { finished: self.finished, unreported: self.hand.len() };
         self.link.close().await;
         summary
+    }
+
+    /// One event, after whatever the time that has passed by then brings.
+    fn happened(&mut self, next: Next) {
+        let now = Moment::now();
+        let overdue = self.hand.passed(now);
+        self.perform(overdue);
+        match next {
+            Next::Link(event) => self.linked(event, now),
+            Next::Answers(asked, answers) => self.answered(asked, &answers, now),
+            Next::Ended(ended) => self.work_ended(ended, now),
+            Next::Shutdown => self.start_drain(now),
+            Next::Time => {}
+        }
+    }
+
+    /// An end or a message that is there already.
+    fn more(&mut self) -> Option<Next> {
+        let ended = self.going.ended_already().map(Next::Ended);
+        ended.or_else(|| if self.link.is_up() { self.link.ready().map(Next::Link) } else { None })
     }
 
     async fn next(&mut self, shutdown: std::pin::Pin<&mut impl Future<Output = ()>>) -> Next {
@@ -368,18 +388,21 @@ impl Keeper {
         }
     }
 
+    /// After each event, of which a herd has three for each run: nothing is made that is only compared.
     fn tell_status(&self) {
-        let status = Status {
-            connected: self.link.is_up(),
-            dispatcher: self.link.address(),
-            session_id: self.session_id.clone(),
-            running: self.hand.running(),
-            in_hand: self.hand.len(),
-            trouble: self.trouble.clone(),
-        };
-        self.status.send_if_modified(|old| {
-            let changed = *old != status;
-            *old = status;
+        let (connected, dispatcher) = (self.link.is_up(), self.link.address());
+        let (running, in_hand) = (self.hand.running(), self.hand.len());
+        self.status.send_if_modified(|status| {
+            let numbers = (status.connected, status.running, status.in_hand);
+            let texts = (status.dispatcher.as_str(), status.session_id.as_str(), status.trouble.as_str());
+            let changed = numbers != (connected, running, in_hand)
+                || texts != (dispatcher, self.session_id.as_str(), self.trouble.as_str());
+            if changed {
+                (status.connected, status.running, status.in_hand) = (connected, running, in_hand);
+                dispatcher.clone_into(&mut status.dispatcher);
+                status.session_id.clone_from(&self.session_id);
+                status.trouble.clone_from(&self.trouble);
+            }
             changed
         });
     }

@@ -9,6 +9,7 @@ use rpc::v1::worker_service_client::WorkerServiceClient;
 use rpc::v1::{self, from_worker, to_worker};
 use std::future::Future;
 use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -77,6 +78,8 @@ struct Connection {
 /// See the module.
 pub(crate) struct Link {
     dispatchers: Vec<Endpoint>,
+    /// Of each, as it is shown.
+    addresses: Vec<String>,
     authorization: MetadataValue<Ascii>,
     /// Messages under way; beyond it the connection counts as broken.
     capacity: usize,
@@ -104,12 +107,13 @@ impl Link {
     ) -> Self {
         let current = random() as usize % dispatchers.len().max(1);
         let state = State::Down { until: Instant::now() };
-        Self { dispatchers, authorization, capacity, current, backoff: BACKOFF_MIN, state }
+        let addresses = dispatchers.iter().map(|endpoint| endpoint.uri().to_string()).collect();
+        Self { dispatchers, addresses, authorization, capacity, current, backoff: BACKOFF_MIN, state }
     }
 
     /// The dispatcher that is, or will next be, dialled.
-    pub(crate) fn address(&self) -> String {
-        self.dispatchers.get(self.current).map_or_else(String::new, |endpoint| endpoint.uri().to_string())
+    pub(crate) fn address(&self) -> &str {
+        self.addresses.get(self.current).map_or("", String::as_str)
     }
 
     /// True with a Welcome and no end since.
@@ -136,6 +140,15 @@ impl Link {
                 Ok(None) => self.down(LinkError::Closed),
                 Err(status) => self.down(LinkError::Status(Box::new(status))),
             },
+        }
+    }
+
+    /// What has happened already.
+    pub(crate) fn ready(&mut self) -> Option<Event> {
+        let next = std::pin::pin!(self.next());
+        match next.poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(event) => Some(event),
+            Poll::Pending => None,
         }
     }
 
