@@ -23,10 +23,8 @@ use uuid::Uuid;
 
 /// Tokens that are remembered at most; past it, all are forgotten and looked up again.
 const REMEMBERED_MAX: usize = 10_000;
-/// Look-ups a second of unknown tokens that come from one address.
-const UNKNOWN_PER_SECOND: u32 = 10;
-/// Such look-ups at once after a pause: as many programs with new tokens may start behind one address.
-const UNKNOWN_BURST: u32 = 100;
+/// So many seconds' look-ups of unknown tokens at once after a pause: as many programs may start behind one address.
+const UNKNOWN_BURST_SECONDS: u32 = 100;
 /// Of an IPv6 address: what one customer of a provider has for itself.
 const IPV6_PREFIX: u128 = u128::MAX << 64;
 /// Between two looks whether the token of a stream still counts. With the time that one is remembered, 500 ms, less than
@@ -49,10 +47,12 @@ pub struct Tokens {
 }
 
 impl Tokens {
-    /// Tokens of the cell, each remembered for `remember`.
-    pub fn new(store: Store, remember: Duration, buckets: Option<Buckets>) -> Self {
+    /// Tokens of the cell, each remembered for `remember`; so many a second that are nobody's are looked up for one address.
+    pub fn new(store: Store, remember: Duration, buckets: Option<Buckets>, unknown_per_second: u32) -> Self {
         let buckets = buckets.map(Mutex::new);
-        let unknown = Mutex::new(Buckets::new(UNKNOWN_PER_SECOND, UNKNOWN_BURST));
+        let unknown =
+            Buckets::new(unknown_per_second, unknown_per_second.saturating_mul(UNKNOWN_BURST_SECONDS));
+        let unknown = Mutex::new(unknown);
         Self { store, remember, remembered: Mutex::default(), buckets, unknown, used: Mutex::default() }
     }
 

@@ -20,6 +20,8 @@ service::settings! {
         token_requests_per_second: u32 = 5_000,
         /// Requests of one token at once after a pause.
         token_requests_burst: u32 = 10_000,
+        /// Unknown tokens a second from one address that are looked up; a hundred times as many at once after a pause.
+        unknown_tokens_per_second: u32 = 10,
         /// Runs a second that a tenant triggers or runs again, in this process; 0 for any number. Four times as many
         /// at once after a pause; more are refused, and told when to try again.
         tenant_runs_per_second: u32 = 100,
@@ -45,6 +47,9 @@ impl Validate for RegistryConfig {
         }
         if self.token_requests_per_second > 0 && self.token_requests_burst == 0 {
             problems.push(Problem::new("token_requests_burst", "0: use at least 1"));
+        }
+        if self.unknown_tokens_per_second == 0 {
+            problems.push(Problem::new("unknown_tokens_per_second", "0: use at least 1"));
         }
         if self.request_bytes_max == 0 {
             problems.push(Problem::new("request_bytes_max", "0: use at least 1"));

@@ -126,7 +126,8 @@ fn registry(context: &Context<RegistryConfig>, store: &Store) -> Registry {
 fn tokens(store: &Store, own: &RegistryConfig) -> auth::Tokens {
     let rate = own.token_requests_per_second;
     let buckets = (rate > 0).then(|| rate::Buckets::new(rate, own.token_requests_burst));
-    auth::Tokens::new(store.clone(), Duration::from_millis(own.token_cache_ms), buckets)
+    let remember = Duration::from_millis(own.token_cache_ms);
+    auth::Tokens::new(store.clone(), remember, buckets, own.unknown_tokens_per_second)
 }
 
 fn open_store(common: &Common, own: &RegistryConfig) -> Result<Store, BoxError> {

@@ -153,7 +153,8 @@ async fn a_tenant_that_asks_for_too_many_runs_or_backfills_is_refused_and_no_oth
 
 #[tokio::test]
 async fn whoever_sends_unknown_tokens_waits_costs_no_more_look_ups_and_keeps_out_nobody_who_is_known() {
-    let registry = Arc::new(Registry::start_with(&[("ESCAPEMENT_TOKEN_CACHE_MS", "0")]).await);
+    let settings = [("ESCAPEMENT_TOKEN_CACHE_MS", "0"), ("ESCAPEMENT_UNKNOWN_TOKENS_PER_SECOND", "1")];
+    let registry = Arc::new(Registry::start_with(&settings).await);
     let known = async || registry.admin("GET", "/v1/jobs", None).await.0;
     assert_eq!(known().await, 200);
     let unknown = |number: usize| {
