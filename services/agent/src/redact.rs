@@ -105,6 +105,18 @@ mod tests {
         Secrets::of_process(&Exec { env, ..Exec::default() })
     }
 
+    fn call(url: &str) -> Http {
+        Http {
+            method: "GET".to_owned(),
+            url: url.to_owned(),
+            headers: [("X-Api-Key".to_owned(), "k-123456".to_owned())].into(),
+            body: String::new(),
+            timeout: std::time::Duration::ZERO,
+            expected_status: Vec::new(),
+            secret_headers: Vec::new(),
+        }
+    }
+
     fn streamed(secrets: &Secrets, pieces: &[&str]) -> String {
         let mut redactor = Redactor::new(secrets.clone());
         let mut clean: Vec<u8> = pieces.iter().flat_map(|piece| redactor.push(piece.as_bytes())).collect();
@@ -148,18 +160,19 @@ mod tests {
 
     #[test]
     fn parameters_and_headers_of_a_call_are_hidden() {
-        let headers = [("X-Api-Key".to_owned(), "k-123456".to_owned())].into();
-        let url = "https://billing.example/run?token=swordfish&region=eu-west".to_owned();
-        let http = Http {
-            method: "GET".to_owned(),
-            url,
-            headers,
-            body: String::new(),
-            timeout: std::time::Duration::ZERO,
-            expected_status: Vec::new(),
-            secret_headers: Vec::new(),
-        };
-        assert_eq!(Secrets::of_call(&http).text("k-123456 swordfish eu-west"), "*** *** eu-west");
+        let call = Secrets::of_call(&call("https://billing.example/run?token=swordfish&region=eu-west"));
+        assert_eq!(call.text("k-123456 swordfish eu-west"), "*** *** eu-west");
+    }
+
+    #[test]
+    fn what_an_address_has_encoded_is_hidden_as_it_is_read_too() {
+        let url = "https://app:pa%24%24word@billing.example/?to%6ben=sword%2Ffi%2bsh+x&q=a%20b";
+        let call = Secrets::of_call(&call(url));
+        let echoed = "sword%2Ffi%2bsh+x, sword/fi+sh+x, sword/fi+sh x, sword%2ffi%2bsh%20x, pa$$word, pa%24%24word, a b";
+        assert_eq!(call.text(echoed), "***, ***, ***, ***, ***, ***, a b");
+        let argv = vec!["curl".to_owned(), url.to_owned()];
+        let process = Secrets::of_process(&Exec { argv, ..Exec::default() });
+        assert_eq!(process.text(echoed), "***, ***, ***, ***, ***, ***, a b");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Which texts of a definition are secrets, and the forms in which work may write them. Pure.
 
 use model::job::{Exec, Http};
+use percent_encoding::percent_decode_str;
 use std::borrow::Cow;
 
 /// Shorter values would be found everywhere.
@@ -29,11 +30,37 @@ pub fn of_process(exec: &Exec) -> Vec<String> {
 /// Those of a call: headers, and parameters of its address.
 pub fn of_call(http: &Http) -> Vec<String> {
     let headers = http.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-    let query = http.url.split_once('?').map_or("", |(_, query)| query);
-    let query =
-        query.split('#').next().unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='));
     let secret = |name: &str| is_secret(name) || http.is_secret(name);
-    headers.chain(query).filter(|(name, _)| secret(name)).map(|(_, value)| value.to_owned()).collect()
+    let headers = headers.filter(|(name, _)| secret(name)).map(|(_, value)| value.to_owned());
+    let query = http.url.split_once('?').map_or("", |(_, query)| query);
+    let query = of_query(query, secret);
+    let password = password_of(&http.url).into_iter().flat_map(as_read);
+    headers.chain(query).chain(password).collect()
+}
+
+/// The parameters of an address that `secret` names.
+fn of_query(query: &str, secret: impl Fn(&str) -> bool) -> Vec<String> {
+    let pairs = query.split('#').next().unwrap_or_default().split('&');
+    let named = pairs.filter_map(|pair| pair.split_once('=')).filter(|(name, _)| secret(&decoded(name)));
+    named.flat_map(|(_, value)| as_read(value)).collect()
+}
+
+/// A value of an address as it stands there, and as whoever reads the address understands it: in a query `+` may be a blank.
+fn as_read(value: &str) -> Vec<String> {
+    let mut readings = vec![value.to_owned(), decoded(value), decoded(&value.replace('+', " "))];
+    readings.dedup();
+    readings
+}
+
+/// What percent-encoding stands for.
+fn decoded(text: &str) -> String {
+    percent_decode_str(text).decode_utf8_lossy().into_owned()
+}
+
+/// The password of an address's user.
+fn password_of(url: &str) -> Option<&str> {
+    let (user, _) = url.split_once("://")?.1.split(['/', '?', '#']).next()?.rsplit_once('@')?;
+    user.split_once(':').map(|(_, password)| password)
 }
 
 /// What everybody sees who lists processes: `--password=x`, `--token x`, `API_KEY=x`, `Authorization: x`, and what an
@@ -46,9 +73,9 @@ fn of_words(words: &[String]) -> Vec<String> {
         } else if word.starts_with('-') && is_secret(word) {
             found.extend(words.get(index + 1).filter(|next| !next.starts_with('-')).cloned());
         }
-        let authority = word.split_once("://").and_then(|(_, rest)| rest.split('/').next());
-        let user = authority.and_then(|authority| authority.rsplit_once('@')).map(|(user, _)| user);
-        found.extend(user.and_then(|user| user.split_once(':')).map(|(_, password)| password.to_owned()));
+        found.extend(password_of(word).into_iter().flat_map(as_read));
+        let query = word.split_once("://").and_then(|(_, rest)| rest.split_once('?'));
+        found.extend(query.into_iter().flat_map(|(_, query)| of_query(query, is_secret)));
     }
     // What the shell puts in for a variable is found by the variable.
     found.retain(|value| !value.trim_start().starts_with('$'));
