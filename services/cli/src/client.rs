@@ -222,15 +222,19 @@ fn prepared(builder: reqwest::ClientBuilder) -> anyhow::Result<reqwest::Client> 
 
 /// A problem document as text: what is wrong, then a line for each wrong field.
 fn sentence(problem: &Value) -> String {
-    let mut text = problem["detail"].as_str().or(problem["title"].as_str()).unwrap_or("refused").to_owned();
-    for error in problem["errors"].as_array().into_iter().flatten() {
-        let field = error["field"].as_str().unwrap_or("?");
-        let message = error["message"].as_str().unwrap_or("?");
-        if !text.contains(message) {
-            text.push_str(&format!("\n  {field}: {message}")); // a single one is the summary already
-        }
+    let detail = problem["detail"].as_str().or(problem["title"].as_str()).unwrap_or("refused");
+    let errors = problem["errors"].as_array().map_or(&[][..], Vec::as_slice);
+    let message = |error: &Value| error["message"].as_str().unwrap_or("?").to_owned();
+    // The summary of a single one is the whole of it; that of several is all of them in one line.
+    let repeats = errors.iter().all(|error| detail.contains(&message(error)));
+    if repeats && errors.len() < 2 {
+        return detail.to_owned();
     }
-    text
+    let head = if repeats { "several fields are wrong" } else { detail };
+    errors.iter().fold(head.to_owned(), |text, error| match error["field"].as_str() {
+        None | Some("") => format!("{text}\n  {}", message(error)),
+        Some(field) => format!("{text}\n  {field}: {}", message(error)),
+    })
 }
 
 /// Percent-encodes one segment of a path or value of a query.
@@ -259,6 +263,13 @@ mod tests {
             sentence(&problem),
             "2 fields are wrong\n  schedule: minute 60: use 0-59\n  name: is missing"
         );
+    }
+
+    #[test]
+    fn a_summary_that_repeats_its_fields_gives_way_to_them() {
+        let problem = json!({"status": 400, "detail": "a: x; b: y", "errors": [
+            {"field": "a", "message": "x"}, {"field": "b", "message": "y"}, {"field": "", "message": "x"}]});
+        assert_eq!(sentence(&problem), "several fields are wrong\n  a: x\n  b: y\n  x");
     }
 
     #[test]

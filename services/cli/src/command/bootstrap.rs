@@ -23,7 +23,9 @@ pub async fn run(bootstrap: &Bootstrap, output: Output) -> anyhow::Result<()> {
     let store = store::Store::new(settings(&bootstrap.database))?;
     let secret = read_or_make(&bootstrap.token_file)?;
     let file = bootstrap.token_file.display();
-    let found = api_token::find(&store, &api_token::hash(&secret)).await.context("looking for the token")?;
+    let found = api_token::find(&store, &api_token::hash(&secret))
+        .await
+        .context("looking for the token, after `escapement migrate`")?;
     match &found {
         Some(known) if known.role != role => {
             let has = known.role.as_str();
