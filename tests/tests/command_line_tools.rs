@@ -136,6 +136,95 @@ async fn shells_complete_commands_and_the_names_of_jobs() {
     cell.stop().await;
 }
 
+/// Loads the script as the shell's start file does, and prints what `escapement trigger bi` is completed with.
+const SHELLS: [(&str, &[&str], &str); 3] = [
+    (
+        "bash",
+        &["--norc", "-c"],
+        "source <(escapement completion bash)
+         completer=$(complete -p escapement | sed 's/.* -F \\([^ ]*\\).*/\\1/')
+         COMP_WORDS=(escapement trigger bi); COMP_CWORD=2; COMP_TYPE=9
+         $completer escapement bi trigger; printf '%s\\n' \"${COMPREPLY[@]}\"",
+    ),
+    (
+        "zsh",
+        &["-f", "-c"],
+        // Both are the completion system's, which only a terminal has.
+        "compdef() { completer=$1 }; _describe() { print -l -- ${(P)3} }
+         source <(escapement completion zsh)
+         words=(escapement trigger bi); CURRENT=3; $completer",
+    ),
+    (
+        "fish",
+        &["--no-config", "-c"],
+        "escapement completion fish | source; complete -C 'escapement trigger bi'",
+    ),
+];
+
+#[tokio::test]
+async fn each_shell_completes_by_its_own_script() {
+    let cell = cell_of_a_registry().await;
+    for name in ["bill-a", "bill-b", "mail"] {
+        cell.api.create(harness::job(name, "0 0 0 1 1 *", harness::noop())).await;
+    }
+    let alone = Alone::of(&cell);
+    let token = std::fs::read_to_string(&alone.token_file).expect("the token");
+    let binaries = Options::for_tests(&alone.home).binaries;
+    let path = format!("{}:/usr/bin:/bin", binaries.display());
+    for (shell, arguments, script) in SHELLS {
+        let mut command = Command::new(shell);
+        command.env_clear().env("PATH", &path).env("HOME", &alone.home).current_dir(&alone.home);
+        command.env("ESCAPEMENT_SERVER", &alone.server).env("ESCAPEMENT_TOKEN", token.trim());
+        match command.args(arguments).arg(script).output() {
+            Ok(output) => {
+                let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+                let words: Vec<_> = printed.lines().map(str::trim).collect();
+                assert_eq!(words, ["bill-a", "bill-b"], "{shell}: {output:?}");
+            }
+            Err(error) if shell != "bash" && error.kind() == std::io::ErrorKind::NotFound => {
+                eprintln!("{shell} IS NOT INSTALLED: its completion was not tried");
+            }
+            Err(error) => panic!("{shell}: {error}"),
+        }
+    }
+    cell.stop().await;
+}
+
+#[test]
+fn colours_are_for_terminals_that_want_them() {
+    let wrong = ["get", "jobs", "--wrong"];
+    let coloured = |text: &str| text.contains("\x1b[");
+    let on_terminal = said_on_a_terminal(&wrong, &[]);
+    assert!(coloured(&on_terminal) && on_terminal.contains("--wrong"), "{on_terminal:?}");
+    for (variable, value) in [("NO_COLOR", "1"), ("TERM", "dumb")] {
+        let plain = said_on_a_terminal(&wrong, &[(variable, value)]);
+        assert!(!coloured(&plain) && plain.contains("--wrong"), "{variable}: {plain:?}");
+    }
+    assert!(!coloured(&said_on_a_terminal(&["completion", "bash"], &[])), "answers have none anywhere");
+    let piped = Command::new(program()).args(wrong).env_remove("NO_COLOR").env("TERM", "xterm").output();
+    let piped = piped.expect("the command line starts");
+    assert!(!coloured(&String::from_utf8_lossy(&piped.stderr)), "{piped:?}");
+}
+
+fn program() -> std::path::PathBuf {
+    Options::for_tests(std::path::Path::new("/")).binaries.join("escapement")
+}
+
+/// What a command writes when a terminal is at both its ends.
+fn said_on_a_terminal(arguments: &[&str], environment: &[(&str, &str)]) -> String {
+    let terminal = nix::pty::openpty(None, None).expect("a terminal");
+    let end = || std::process::Stdio::from(terminal.slave.try_clone().expect("its other end"));
+    let mut command = Command::new(program());
+    command.args(arguments).env_clear().env("TERM", "xterm").envs(environment.iter().copied());
+    let mut child = command.stdout(end()).stderr(end()).spawn().expect("the command line starts");
+    drop((command, terminal.slave));
+    let mut said = Vec::new();
+    // Reading ends with an error once the last writer has gone.
+    let _ = std::io::Read::read_to_end(&mut std::fs::File::from(terminal.master), &mut said);
+    child.wait().expect("it ends");
+    String::from_utf8_lossy(&said).into_owned()
+}
+
 /// The command line of somebody whose environment says nothing, with a home of his own.
 struct Alone {
     home: std::path::PathBuf,

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use stack::dev::{Options, Role};
 use stack::process::{ManagedChild, Spec};
 use stack::wait::wait_for;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
@@ -100,6 +101,7 @@ async fn over_mtls_workers_work_and_nobody_else_comes_in() {
         assert_eq!(answer.status(), status, "{path}");
     }
     types_over_mtls(&cell);
+    types_by_a_context(&cell);
     works_in_python(&cell).await;
     cell.stop().await;
 }
@@ -129,6 +131,41 @@ fn types_over_mtls(cell: &Cell) {
     assert!(!escapement(&all[..1]).status.success(), "without a certificate");
     assert!(!escapement(&all[1..]).status.success(), "without the authority");
     assert!(String::from_utf8_lossy(&escapement(&all[..2]).stderr).contains("needs --client-key"));
+}
+
+/// A context keeps where the three files are, and nothing of what they hold; then nothing more has to be typed.
+fn types_by_a_context(cell: &Cell) {
+    let endpoints = cell.stack.endpoints();
+    let (folder, config) = (cell.folder().join("tls"), cell.folder().join("contexts.yaml"));
+    let escapement = |arguments: &[&str]| {
+        let mut command = Command::new(Options::for_tests(cell.folder()).binaries.join("escapement"));
+        command.args(arguments).env_clear().env("ESCAPEMENT_CONFIG", &config).current_dir(&folder);
+        command.output().expect("the command line starts")
+    };
+    let set = |more: &[&str]| {
+        let token_file = endpoints.admin_token_file.to_str().expect("a text");
+        let known =
+            ["context", "set", "prod", "--server", &endpoints.registry.rest, "--token-file", token_file];
+        escapement(&[&known, more].concat())
+    };
+    let half = set(&["--client-certificate", "client.pem"]);
+    assert!(String::from_utf8_lossy(&half.stderr).contains("needs --client-key"), "{half:?}");
+    assert!(set(&["--ca-file", "servers.pem"]).status.success());
+    let refused = escapement(&["get", "jobs"]);
+    assert_eq!(refused.status.code(), Some(6), "the registry asks for a certificate: {refused:?}");
+    let whole = set(&["--client-certificate", "client.pem", "--client-key", "client.key"]);
+    assert!(whole.status.success(), "{whole:?}");
+    let got = escapement(&["get", "jobs", "-o", "name"]);
+    assert!(String::from_utf8_lossy(&got.stdout).contains("secured"), "{got:?}");
+
+    let stored = std::fs::read_to_string(&config).expect("the contexts");
+    assert!(stored.contains("client.key") && !stored.contains("-----BEGIN"), "{stored}");
+    let mode = std::fs::metadata(&config).expect("the contexts").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600, "{stored}");
+    std::fs::rename(folder.join("servers.pem"), folder.join("elsewhere.pem")).expect("moved");
+    let missing = String::from_utf8_lossy(&escapement(&["get", "jobs"]).stderr).into_owned();
+    assert!(missing.contains("context prod: --ca-file: reading "), "{missing}");
+    std::fs::rename(folder.join("elsewhere.pem"), folder.join("servers.pem")).expect("moved back");
 }
 
 const PROGRAM: &str = r#"
