@@ -58,8 +58,9 @@ pub(crate) fn explain(error: &etcd_client::Error) -> Option<&'static str> {
 /// Whether the connection was ended by the other side. So does, in TLS 1.3, who does not accept a certificate: its alert
 /// may come too late to be read.
 pub(crate) fn was_ended(error: &etcd_client::Error) -> bool {
-    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
-    let ended = [BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof];
+    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, InvalidData, UnexpectedEof};
+    // An alert that is read late comes as text in invalid data.
+    let ended = [BrokenPipe, ConnectionAborted, ConnectionReset, InvalidData, UnexpectedEof];
     causes(error)
         .filter_map(|cause| cause.downcast_ref::<io::Error>())
         .any(|error| ended.contains(&error.kind()))
@@ -78,7 +79,7 @@ fn causes(error: &etcd_client::Error) -> impl Iterator<Item = &(dyn Error + 'sta
 fn meaning(error: &rustls::Error) -> &'static str {
     use rustls::Error::{AlertReceived, InvalidCertificate};
     match error {
-        InvalidCertificate(CertificateError::UnknownIssuer) => {
+        InvalidCertificate(CertificateError::UnknownIssuer | CertificateError::BadSignature) => {
             "its certificate is signed by none of the authorities that etcd_ca_file names"
         }
         InvalidCertificate(

@@ -205,7 +205,7 @@ pub fn explain(error: &(dyn Error + 'static)) -> Option<&'static str> {
 fn meaning(error: &rustls::Error) -> &'static str {
     use rustls::Error::{AlertReceived, InvalidCertificate};
     match error {
-        InvalidCertificate(CertificateError::UnknownIssuer) => {
+        InvalidCertificate(CertificateError::UnknownIssuer | CertificateError::BadSignature) => {
             "the server's certificate is signed by none of the authorities that sslrootcert names"
         }
         InvalidCertificate(
