@@ -6,6 +6,7 @@
 
 pub mod auth;
 pub mod convert;
+pub mod document;
 pub mod events;
 pub mod fields;
 pub mod openapi;

@@ -17,6 +17,7 @@ pub use rule::GatewayError;
 pub(crate) use rule::{Body, Rule, rules, streams};
 
 use crate::auth::Counted;
+use crate::document::{self, Document};
 use crate::status;
 use axum::Router;
 use axum::body::Bytes;
@@ -208,11 +209,12 @@ fn parse(
     if body.is_empty() {
         return Ok(DynamicMessage::new(kind.clone()));
     }
-    let value: serde_json::Value = serde_json::from_slice(body)
+    let Document { value, repeated } = serde_json::from_slice(body)
         .map_err(|error| Status::invalid_argument(format!("the body is not JSON: {error}")))?;
     if !value.is_object() {
         return Err(Status::invalid_argument("the body is not a JSON object"));
     }
+    errors.extend(repeated.into_iter().map(|path| FieldError::new(path, document::REPEATED)));
     Ok(json::read(kind, &value, "", errors))
 }
 

@@ -192,6 +192,16 @@ async fn every_wrong_field_is_told_as_a_problem() {
 }
 
 #[tokio::test]
+async fn a_key_that_is_given_twice_is_wrong_wherever_it_stands() {
+    let body = r#"{"name":"a","schedule":"* * * * *","run":{"exec":{"argv":["true"]},"exec":{"argv":["false"]}},
+                   "labels":{"team":"a","team":"b"},"schedule":"0 9 * * *"}"#;
+    let answered = ask(request("POST", "/v1/jobs", body)).await;
+    assert_eq!((answered.status, &answered.json["type"]), (400, &json!("urn:escapement:problem:invalid")));
+    assert_eq!(fields(&answered), ["labels.team", "run.exec", "schedule"]);
+    assert_eq!(answered.json["errors"][0]["message"], "is given more than once: keep one");
+}
+
+#[tokio::test]
 async fn wrong_fields_that_the_method_finds_are_told_alike() {
     let body = r#"{"name":"Invoices","priority":12,"misfire":{"grace":"-5s"},"run":{}}"#;
     let answered = ask(request("POST", "/v1/jobs", body)).await;
