@@ -80,8 +80,8 @@ async fn apply(store: &Store, caller: &Caller, set: &Set) -> Result<Outcome, Fai
     };
     let calendars = lock_calendars(&tx, caller, set).await?;
     let channels = lock_channels(&tx, caller, set).await?;
-    let mut known = Known::new(caller.tenant_id, &channels, &calendars);
     let check_ins = check_in::lock_named(&tx, caller.tenant_id, &set.check_in_names()).await?;
+    let mut known = Known::new(caller.tenant_id, &channels, &calendars);
     let errors = set.errors_with(&known);
     if !errors.is_empty() {
         return Err(Failure::Invalid(errors));
@@ -93,8 +93,8 @@ async fn apply(store: &Store, caller: &Caller, set: &Set) -> Result<Outcome, Fai
     writing.channels(&set.channels, &by_name(channels, |channel| &channel.name)).await?;
     let calendars = by_name(calendars, |calendar| &calendar.name);
     let changed = writing.calendars(&set.calendars, &calendars, &users, &mut known).await?;
-    let deleted = writing.prune(&pruned).await?;
     writing.check_ins(&set.check_ins, &by_name(check_ins, |one| &one.name)).await?;
+    let deleted = writing.prune(&pruned).await?;
     writing.jobs(&set.jobs, &named, &users, &changed, &mut known).await?;
     let Writing { events, mut results, steps, .. } = writing;
     results.extend(deleted);

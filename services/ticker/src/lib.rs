@@ -181,6 +181,6 @@ fn member(candidate: &Candidate) -> Member {
         pid: candidate.pid,
         http: candidate.http.clone(),
         database: None,
+        tzdata: Some(schedule::tzdata_version().to_owned()),
     }
 }
-        tzdata: Some(schedule::tzdata_version().to_owned()),

@@ -30,7 +30,7 @@ WITH prior AS MATERIALIZED (
     FROM going WHERE attempt >= 1
     ON CONFLICT DO NOTHING
 )
-UPDATE run r SET state = 'PLANNED', reason = NULL, finished_at = NULL, due_at = $3
+UPDATE run r SET state = 'PLANNED', reason = NULL, finished_at = NULL, accepted_at = NULL, due_at = $3
 FROM going g
 WHERE r.job_id = $1 AND r.scheduled_for = $2
 RETURNING r.attempt + 1 AS next
