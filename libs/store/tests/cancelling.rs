@@ -135,7 +135,8 @@ async fn a_succeeded_run_runs_again_and_its_success_stays_on_record() {
     let worker = floor.worker().await;
     let key = floor.due(floor.job().await, 3, true).await;
     let first = floor.claim_one(worker).await;
-    let accept = "WITH a AS (UPDATE run_lease SET accepted_at = esc_now() RETURNING 1) SELECT count(*) FROM a";
+    let accept =
+        "WITH a AS (UPDATE run_lease SET accepted_at = esc_now() RETURNING 1) SELECT count(*) FROM a";
     assert_eq!(floor.one::<i64>(accept).await, 1);
     floor.succeed(&first).await;
     let accepted = "SELECT count(accepted_at) FROM run";

@@ -154,10 +154,7 @@ async fn connect_etcd(context: &Context<TickerConfig>) -> Result<election::Clien
         credentials: credentials.map(|(user, password)| election::Credentials { user, password }),
         tls: election::Tls {
             ca_file: common.etcd_ca_file.clone(),
-            identity: common
-                .etcd_client_certificate_file
-                .clone()
-                .zip(common.etcd_client_key_file.clone()),
+            identity: common.etcd_client_certificate_file.clone().zip(common.etcd_client_key_file.clone()),
         },
     };
     election::Client::connect_within(&config, START_LIMIT).await.map_err(TickerError::Election)
