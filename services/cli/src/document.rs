@@ -4,6 +4,7 @@ mod export;
 
 use anyhow::{Context, bail};
 pub use export::Writer;
+use rpc::document::{Document, REPEATED};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -28,17 +29,26 @@ const DURATIONS: [&str; 13] = [
 pub fn add(request: &mut Value, origin: &str, text: &str) -> anyhow::Result<()> {
     for (index, document) in serde_yaml_ng::Deserializer::from_str(text).enumerate() {
         let place = format!("{origin}, document {}", index + 1);
-        let document = Value::deserialize(document).with_context(|| format!("{place} is not YAML"))?;
-        if document.is_null() {
+        let document = Document::deserialize(document).with_context(|| format!("{place} is not YAML"))?;
+        if document.value.is_null() {
             continue; // an empty document, such as after a last ---
         }
-        let (collection, document) = sort(document).with_context(|| place.clone())?;
+        let (collection, document) = once(document).and_then(sort).with_context(|| place.clone())?;
         match &mut request[collection] {
             Value::Array(list) => list.push(document),
             other => *other = json!([document]),
         }
     }
     Ok(())
+}
+
+/// What the document holds, if each of its keys is given once.
+fn once(Document { value, repeated }: Document) -> anyhow::Result<Value> {
+    if repeated.is_empty() {
+        return Ok(value);
+    }
+    let keys: Vec<_> = repeated.into_iter().collect();
+    bail!("{} {REPEATED}", keys.join(", "))
 }
 
 fn sort(mut document: Value) -> anyhow::Result<(&'static str, Value)> {
@@ -165,5 +175,20 @@ mod tests {
             format!("{error:#}").starts_with("jobs.yaml, document 1: maxRuntime: \"long\" is not a duration"),
             "{error:#}"
         );
+    }
+
+    #[test]
+    fn a_key_that_is_given_twice_is_named_with_its_place() {
+        let twice = "kind: Job\nname: a\nrun:\n  exec: {argv: [a]}\n  exec: {argv: [b]}\nname: b\n";
+        for (text, place) in [
+            (twice.to_owned(), "jobs.yaml, document 1"),
+            (format!("kind: Job\nname: z\n---\n{twice}"), "jobs.yaml, document 2"),
+        ] {
+            let error = add(&mut json!({}), "jobs.yaml", &text).expect_err("twice");
+            assert_eq!(
+                format!("{error:#}"),
+                format!("{place}: name, run.exec is given more than once: keep one")
+            );
+        }
     }
 }

@@ -7,6 +7,7 @@ use super::document::{Common, Document, Exec, Misfire, Retry};
 use super::naming::Names;
 use super::{Import, Verdict};
 use model::validate::{limits, name};
+use rpc::document::{self, REPEATED};
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -21,9 +22,16 @@ pub fn kubernetes(text: &str, common: &Common) -> Import {
     let (mut import, mut names) = (Import::default(), Names::default());
     for (index, document) in serde_yaml_ng::Deserializer::from_str(text).enumerate() {
         let place = format!("document {}", index + 1);
-        match Value::deserialize(document) {
-            Ok(Value::Null) => {}
-            Ok(object) => objects(&place, &object, common, &mut names, &mut import),
+        match document::Document::deserialize(document) {
+            Ok(read) if read.value.is_null() => {}
+            Ok(read) if read.repeated.is_empty() => {
+                objects(&place, &read.value, common, &mut names, &mut import);
+            }
+            Ok(read) => {
+                for key in read.repeated {
+                    import.remark(&place, Verdict::Refused, format!("{key} {REPEATED}"));
+                }
+            }
             Err(error) => {
                 import.remark(&place, Verdict::Refused, format!("is not YAML: {error}"));
                 break; // the reader can't find the next one

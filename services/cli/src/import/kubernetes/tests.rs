@@ -96,6 +96,10 @@ fn what_can_not_be_one_process_is_refused_with_the_reason() {
         ("kind: Deployment\n".to_owned(), "kind Deployment"),
         ("a: b\n".to_owned(), "kind is missing"),
         ("a: [\n".to_owned(), "is not YAML"),
+        (
+            "kind: CronJob\nspec: {schedule: a, schedule: b}\n".to_owned(),
+            "spec.schedule is given more than once",
+        ),
     ] {
         let import = import(&text);
         let refused = remarks(&import, Verdict::Refused);
