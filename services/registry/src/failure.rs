@@ -4,11 +4,19 @@ use model::ids::Generation;
 use model::validate::FieldError;
 use rpc::status::{self, Exceeded};
 use std::future::Future;
+use std::time::Duration;
 use store::{Retry, StoreError};
 use tonic::Status;
+use uuid::Uuid;
 
-/// Tries of a transaction that met a deadlock, that another one overtook, or that had to wait too long for others' locks.
-const TRIES_MAX: u32 = 4;
+/// Tries of a transaction that met a deadlock, or that another one overtook.
+const TRIES_MAX: u32 = 8;
+/// Tries of a transaction that had to wait too long for others' locks: each has waited for seconds.
+const BUSY_TRIES_MAX: u32 = 4;
+/// The longest pause after the first try; doubled after each further one, so that a burst of changes has passed.
+const PAUSE: Duration = Duration::from_millis(40);
+/// The longest pause between two tries.
+const PAUSE_MAX: Duration = Duration::from_millis(200);
 
 /// Wrong fields that an answer names.
 const ERRORS_MAX: usize = 50;
@@ -135,11 +143,13 @@ pub enum Failure {
 }
 
 impl Failure {
-    fn worth_another_try(&self) -> bool {
+    /// How often a transaction that fails so is tried.
+    fn tries_max(&self) -> u32 {
         match self {
-            Self::Overtaken => true,
-            Self::Store(error) => error.retry() == Retry::AtOnce || error.is_busy(),
-            _ => false,
+            Self::Overtaken => TRIES_MAX,
+            Self::Store(error) if error.is_busy() => BUSY_TRIES_MAX,
+            Self::Store(error) if error.retry() == Retry::AtOnce => TRIES_MAX,
+            _ => 1,
         }
     }
 }
@@ -193,7 +203,7 @@ impl From<Failure> for Status {
                 Self::unavailable("other changes of the same jobs were faster each time: try again")
             }
             Failure::Store(error) if error.is_busy() => {
-                tracing::warn!(%error, tries = TRIES_MAX, "Refused a change: others hold what it needs");
+                tracing::warn!(%error, tries = BUSY_TRIES_MAX, "Refused a change: others hold what it needs");
                 Self::unavailable(
                     "others are changing or planning the same things, and were not done in time: try again",
                 )
@@ -253,24 +263,47 @@ pub fn wrong(field: impl Into<String>, message: impl Into<String>) -> Failure {
     Failure::Invalid(vec![FieldError::new(field, message)])
 }
 
-/// Does `work`, a whole transaction, again while it meets a deadlock or is overtaken.
+/// Does `work`, a whole transaction, again while it meets a deadlock or is overtaken, each time after a longer pause.
 ///
 /// # Errors
 /// What the last try met.
-pub async fn retrying<T, F>(mut work: impl FnMut() -> F) -> Result<T, Failure>
+pub async fn retrying<T, F>(work: impl FnMut() -> F) -> Result<T, Failure>
 where
     F: Future<Output = Result<T, Failure>>,
+{
+    retrying_after(work, tokio::time::sleep).await
+}
+
+/// As [`retrying`]; `pause` waits.
+async fn retrying_after<T, F, P>(
+    mut work: impl FnMut() -> F,
+    mut pause: impl FnMut(Duration) -> P,
+) -> Result<T, Failure>
+where
+    F: Future<Output = Result<T, Failure>>,
+    P: Future<Output = ()>,
 {
     let mut tries = 1;
     loop {
         match work().await {
-            Err(failure) if failure.worth_another_try() && tries < TRIES_MAX => {
-                tracing::debug!(error = %failure, tries, "Doing a transaction again");
+            Err(failure) if tries < failure.tries_max() => {
+                let wait = pause_after(tries, Uuid::new_v4().as_u128());
+                tracing::debug!(error = %failure, tries, pause_ms = wait.as_millis(), "Doing a transaction again");
+                pause(wait).await;
                 tries += 1;
             }
             other => return other,
         }
     }
+}
+
+/// How long to wait after so many tries: between half of the longest pause and all of it, by `random`, so that those who
+/// were in each other's way are so no more.
+fn pause_after(tries: u32, random: u128) -> Duration {
+    let doubled = 2_u32.saturating_pow(tries.saturating_sub(1));
+    let longest = PAUSE.saturating_mul(doubled).min(PAUSE_MAX).as_micros();
+    let micros = longest / 2 + random % (longest / 2 + 1);
+    Duration::from_micros(u64::try_from(micros).unwrap_or(u64::MAX))
 }
 
 #[cfg(test)]
@@ -280,19 +313,36 @@ mod tests {
 
     #[tokio::test]
     async fn an_overtaken_transaction_is_done_again_and_not_for_ever() {
-        let tries = Cell::new(0);
-        let outcome = retrying(|| async {
+        let (tries, waited) = (Cell::new(0), Cell::new(Vec::new()));
+        let fail_before = |success| {
             tries.set(tries.get() + 1);
-            if tries.get() < 3 { Err(Failure::Overtaken) } else { Ok(tries.get()) }
-        });
-        assert!(matches!(outcome.await, Ok(3)));
+            std::future::ready(if tries.get() < success { Err(Failure::Overtaken) } else { Ok(tries.get()) })
+        };
+        let pause = |wait: Duration| {
+            waited.set([waited.take(), vec![wait]].concat());
+            std::future::ready(())
+        };
+        assert!(matches!(retrying_after(|| fail_before(3), pause).await, Ok(3)));
+        assert_eq!(waited.take().len(), 2);
         tries.set(0);
-        let outcome = retrying(|| async {
-            tries.set(tries.get() + 1);
-            Err::<(), _>(Failure::Overtaken)
-        });
-        assert!(matches!(outcome.await, Err(Failure::Overtaken)));
+        let outcome = retrying_after(|| fail_before(u32::MAX), pause).await;
+        assert!(matches!(outcome, Err(Failure::Overtaken)));
         assert_eq!(tries.get(), TRIES_MAX);
+        let waited = waited.take();
+        assert_eq!(waited.len(), TRIES_MAX as usize - 1);
+        assert!(waited.iter().all(|wait| (PAUSE / 2..=PAUSE_MAX).contains(wait)), "{waited:?}");
+    }
+
+    #[test]
+    fn pauses_grow_and_differ_and_have_an_end() {
+        let of = |tries| [0, u128::MAX, 77_777_777].map(|random| pause_after(tries, random).as_millis());
+        for (tries, shortest, longest) in
+            [(1, 20, 40), (2, 40, 80), (3, 80, 160), (4, 100, 200), (u32::MAX, 100, 200)]
+        {
+            let pauses = of(tries);
+            assert!(pauses.iter().all(|pause| (shortest..=longest).contains(pause)), "{tries}: {pauses:?}");
+            assert!(pauses.iter().any(|pause| *pause != pauses[0]), "{tries}: {pauses:?}");
+        }
     }
 
     #[test]
