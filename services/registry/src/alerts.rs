@@ -3,7 +3,7 @@
 
 use crate::failure::{Failure, retrying, wrong};
 use crate::registry::Registry;
-use crate::{audit, jobs, page};
+use crate::{audit, check_ins, jobs, page};
 use chrono::{DateTime, Utc};
 use model::alert::life::{Event, State, Telling};
 use model::severity::Severity;
@@ -143,6 +143,9 @@ async fn list(
     let mut filter = filter(request)?;
     if !request.job.is_empty() {
         filter.job = Some(jobs::find_or_deleted(store, caller, &request.job).await?.id);
+    }
+    if !request.check_in.is_empty() {
+        filter.check_in = Some(check_ins::find(store, caller, &request.check_in).await?.id);
     }
     let before = match page::last_key(&request.page_token)? {
         Some(key) => position(&key).ok_or_else(page::bad_token)?,

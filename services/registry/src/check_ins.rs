@@ -163,12 +163,28 @@ fn not_found(name: &str) -> Failure {
 }
 
 async fn get(store: &Store, caller: &Caller, name: &str) -> Result<v1::CheckIn, Failure> {
+    let (found, reports) = find_with_reports(store, caller, name, REPORTS_SHOWN).await?;
+    Ok(message(found, reports))
+}
+
+/// The caller's check-in of this name.
+///
+/// # Errors
+/// [`Failure::NotFound`], the same whether another tenant has such a check-in or nobody.
+pub async fn find(store: &Store, caller: &Caller, name: &str) -> Result<CheckIn, Failure> {
+    Ok(find_with_reports(store, caller, name, 0).await?.0)
+}
+
+async fn find_with_reports(
+    store: &Store,
+    caller: &Caller,
+    name: &str,
+    reports: i64,
+) -> Result<(CheckIn, Vec<Reported>), Failure> {
     if validate::name("", name).is_some() {
         return Err(not_found(name)); // no check-in has such a name
     }
-    let found = check_in::find(store, caller.tenant_id, name, REPORTS_SHOWN).await?;
-    let (found, reports) = found.ok_or_else(|| not_found(name))?;
-    Ok(message(found, reports))
+    check_in::find(store, caller.tenant_id, name, reports).await?.ok_or_else(|| not_found(name))
 }
 
 /// Holds the channels that are named, and names those that don't exist.

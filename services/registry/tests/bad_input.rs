@@ -114,3 +114,41 @@ async fn texts_that_postgresql_refuses_name_nothing() {
         assert_eq!(registry.admin("GET", path, None).await.0, 404, "{path}");
     }
 }
+
+#[tokio::test]
+async fn alerts_are_those_of_the_check_in_that_is_named_and_one_that_is_not_there_is_told() {
+    let registry = Registry::start().await;
+    for name in ["backup", "mirror"] {
+        let written = json!({ "name": name, "period": "3600s" });
+        assert_eq!(registry.admin("POST", "/v1/check-ins", Some(&written)).await.0, 200);
+    }
+    registry
+        .sql(
+            "INSERT INTO alert (id, tenant_id, check_in_id, subject, first_occurrence, last_occurrence, opened_at, count,
+                                kind, cause, detail, severity)
+             SELECT gen_random_uuid(), tenant_id, id, 'CHECK_IN', esc_now(), esc_now(), esc_now(), 1,
+                    'CHECK_IN', 'NO_CHECK_IN', '', 'CRITICAL'
+             FROM check_in",
+        )
+        .await;
+    let (status, found) = registry.admin("GET", "/v1/alerts?checkIn=backup", None).await;
+    let names: Vec<_> = found["alerts"].as_array().unwrap().iter().map(|alert| &alert["name"]).collect();
+    assert_eq!((status, names), (200, vec![&json!("backup")]));
+    for query in ["checkIn=nosuch", "checkIn=NO%00SUCH", "job=nosuch"] {
+        let (status, problem) = registry.admin("GET", &format!("/v1/alerts?{query}"), None).await;
+        assert_eq!((status, &problem["type"]), (404, &json!("urn:escapement:problem:not-found")), "{query}");
+    }
+}
+
+#[tokio::test]
+async fn a_token_that_is_no_text_is_as_unknown_as_any() {
+    let registry = Registry::start().await;
+    let report = async |token: &str, and| {
+        registry.admin("POST", &format!("/v1/checkins/{token}{and}"), Some(&json!({}))).await
+    };
+    for and in ["", "/start", "/fail"] {
+        let unknown = report("nobody", and).await;
+        assert_eq!((unknown.0, unknown.1["type"].is_string()), (404, true), "{}", unknown.1);
+        assert_eq!(report("%ff", and).await, unknown);
+    }
+}

@@ -5,6 +5,7 @@
 
 use axum::Router;
 use axum::body::Bytes;
+use axum::extract::rejection::PathRejection;
 use axum::extract::{DefaultBodyLimit, Path, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
@@ -36,13 +37,15 @@ pub fn router(store: Store) -> Router {
 
 async fn report(
     State(store): State<Store>,
-    Path(token): Path<String>,
+    token: Result<Path<String>, PathRejection>,
     what: Report,
     body: Bytes,
 ) -> Response {
-    if token.len() > TOKEN_BYTES_MAX {
+    // What is no text was never made a token of either.
+    let Some(token) = token.ok().map(|Path(token)| token).filter(|token| token.len() <= TOKEN_BYTES_MAX)
+    else {
         return unknown();
-    }
+    };
     match check_in::report(&store, &token, what, &String::from_utf8_lossy(&body)).await {
         Ok(Noted::Yes(name)) => {
             tracing::debug!(check_in.name = name, check_in.reported = %what, "A check-in reported");
