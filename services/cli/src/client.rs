@@ -4,7 +4,7 @@ use crate::arguments::Trusted;
 use crate::failure::Failure;
 use crate::hint::{self, Origin, Source};
 use crate::suggest;
-use anyhow::Context;
+use anyhow::{Context, bail};
 use reqwest::{Method, StatusCode};
 use serde_json::Value;
 use stack::dev::Endpoints;
@@ -25,7 +25,17 @@ pub struct Client {
 
 impl Client {
     /// A client of the registry at `server`; `origin` says where that and the token stood.
+    ///
+    /// # Errors
+    /// When the token can't be one.
     pub fn new(server: &str, token: Option<String>, origin: Origin) -> anyhow::Result<Self> {
+        if let (Some(token), Some(source)) = (&token, &origin.token)
+            && !token.bytes().all(|byte| byte.is_ascii_graphic())
+        {
+            bail!(
+                "the token from {source} is none: it has a line break, a blank or another character that none has"
+            );
+        }
         let (server, trusted) = (server.trim_end_matches('/').to_owned(), Trusted::default());
         Ok(Self { http: prepared(trusted.client().timeout(TIMEOUT))?, server, token, trusted, origin })
     }

@@ -11,6 +11,7 @@ mod import;
 mod number;
 mod progress;
 mod schema;
+mod source;
 mod suggest;
 mod table;
 

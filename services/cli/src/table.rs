@@ -1,8 +1,10 @@
 //! Tables for people, and the few formats that their cells need.
 
 use crate::arguments::{Format, Output};
+use crate::failure::FAILED;
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde_json::Value;
+use std::io::Write;
 use std::sync::OnceLock;
 
 /// How answers are printed for programs; chosen once, by the arguments.
@@ -36,10 +38,24 @@ pub fn print(headings: &[&str], rows: &[Vec<String>]) {
 
 /// See [`say!`].
 pub fn line(text: std::fmt::Arguments<'_>) {
-    use std::io::Write;
-    if let Err(error) = writeln!(std::io::stdout(), "{text}") {
-        let enough = error.kind() == std::io::ErrorKind::BrokenPipe;
-        std::process::exit(if enough { 0 } else { 1 });
+    wrote(writeln!(std::io::stdout(), "{text}"));
+}
+
+/// Writes bytes as they are, at once; like [`say!`] when they can't be.
+pub fn raw(bytes: &[u8]) {
+    let mut out = std::io::stdout().lock();
+    wrote(out.write_all(bytes).and_then(|()| out.flush()));
+}
+
+/// Ends the command when nothing more can be written: in peace when nobody reads on.
+fn wrote(written: std::io::Result<()>) {
+    match written {
+        Ok(()) => {}
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => std::process::exit(0),
+        Err(error) => {
+            eprintln!("escapement: writing to standard output: {error}");
+            std::process::exit(FAILED.into());
+        }
     }
 }
 

@@ -7,8 +7,9 @@ use super::Trust;
 use crate::client::Client;
 use crate::context::Contexts;
 use crate::hint::{Origin, Source};
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use clap::{Args, Subcommand, ValueEnum};
+use std::env::VarError;
 use std::path::PathBuf;
 
 /// Where the registry is, and who asks.
@@ -39,14 +40,21 @@ pub struct Environment {
 
 impl Environment {
     /// Of this process; what is empty says nothing.
-    pub fn read() -> Self {
-        let variable = |name| std::env::var(name).ok().filter(|value: &String| !value.is_empty());
-        Self {
-            server: variable("ESCAPEMENT_SERVER"),
-            token: variable("ESCAPEMENT_TOKEN"),
-            context: variable("ESCAPEMENT_CONTEXT"),
+    ///
+    /// # Errors
+    /// When a variable is no text.
+    pub fn read() -> anyhow::Result<Self> {
+        let variable = |name| match std::env::var(name) {
+            Ok(value) => Ok(Some(value).filter(|value| !value.is_empty())),
+            Err(VarError::NotPresent) => Ok(None),
+            Err(VarError::NotUnicode(_)) => bail!("{name} is no text in UTF-8: set it anew, or unset it"),
+        };
+        Ok(Self {
+            server: variable("ESCAPEMENT_SERVER")?,
+            token: variable("ESCAPEMENT_TOKEN")?,
+            context: variable("ESCAPEMENT_CONTEXT")?,
             trust: Trust::of_environment(),
-        }
+        })
     }
 }
 
@@ -64,7 +72,7 @@ pub enum Chosen {
 impl Connection {
     /// A client of the registry that the arguments, the environment, a context or the local stack name.
     pub fn client(&self) -> anyhow::Result<Client> {
-        let environment = Environment::read();
+        let environment = Environment::read()?;
         // A file that can't be read is in nobody's way who says which server is meant.
         let meant = self.server.is_some() || self.context.is_some() || environment.server.is_some();
         let current = match Contexts::path() {

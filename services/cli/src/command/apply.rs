@@ -5,11 +5,10 @@ use crate::client::Client;
 use crate::command::coming;
 use crate::progress::Progress;
 use crate::table::say;
-use crate::{document, number, table};
-use anyhow::{Context, bail};
+use crate::{document, number, source, table};
+use anyhow::bail;
 use serde_json::{Value, json};
-use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 pub async fn run(client: &Client, apply: &Apply, output: Output) -> anyhow::Result<()> {
     show(&send(client, &apply.set, apply.dry_run).await?, output);
@@ -68,7 +67,7 @@ fn doing(request: &Value) -> String {
 pub fn read_all(files: &[PathBuf]) -> anyhow::Result<Value> {
     let mut request = json!({});
     for file in files {
-        document::add(&mut request, &file.display().to_string(), &read(file)?)?;
+        document::add(&mut request, &file.display().to_string(), &source::read(file)?)?;
     }
     if request == json!({}) {
         bail!("the files hold no document: begin one with `kind: Job`");
@@ -111,16 +110,6 @@ fn field(change: &Value) -> String {
         Some(text) => text.to_owned(),
     };
     format!("{}: {} → {}", table::text(&change["field"]), value("before"), value("after"))
-}
-
-/// A file's text; `-` is standard input.
-pub fn read(file: &Path) -> anyhow::Result<String> {
-    if file == Path::new("-") {
-        let mut text = String::new();
-        std::io::stdin().read_to_string(&mut text).context("reading standard input")?;
-        return Ok(text);
-    }
-    std::fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))
 }
 
 #[cfg(test)]

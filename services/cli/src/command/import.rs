@@ -4,7 +4,7 @@ use crate::arguments::{Import, ImportCommon, ImportSource, Output};
 use crate::client::Client;
 use crate::command::apply;
 use crate::table::{self, say};
-use crate::{document, import};
+use crate::{document, import, source};
 use anyhow::{Context, bail};
 use serde_json::json;
 
@@ -16,11 +16,11 @@ pub async fn run(
 ) -> anyhow::Result<()> {
     let (asked, read) = match &arguments.source {
         ImportSource::Crontab { common, system } => {
-            let text = apply::read(&common.file)?;
+            let text = source::read(&common.file)?;
             (common, import::crontab(&text, &import::Crontab { system: *system, common: of_all(common) }))
         }
         ImportSource::Kubernetes { common } => {
-            (common, import::kubernetes(&apply::read(&common.file)?, &of_all(common)))
+            (common, import::kubernetes(&source::read(&common.file)?, &of_all(common)))
         }
     };
     for remark in &read.remarks {

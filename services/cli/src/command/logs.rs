@@ -8,7 +8,6 @@ use anyhow::{Context, bail};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
-use std::io::Write;
 
 pub async fn run(client: &Client, logs: &Logs, output: Output) -> anyhow::Result<()> {
     let Some((job, instant)) = logs.run.rsplit_once('@') else {
@@ -79,8 +78,7 @@ impl Shown {
         let output =
             STANDARD.decode(message["output"].as_str().unwrap_or("")).context("reading the output")?;
         self.through = offset + output.len() as u64;
-        let mut out = std::io::stdout().lock();
-        out.write_all(&output).and_then(|()| out.flush()).context("writing the output")?;
+        table::raw(&output);
         self.tell(message);
         Ok(())
     }
