@@ -100,24 +100,25 @@ impl Page {
     async fn tell(self, mut ended: watch::Receiver<Option<Over>>) {
         let runbooks = &self.sender.runbooks;
         let gone = words::database_gone(self.outage(Utc::now()), &self.jobs, runbooks);
-        let heard = tokio::select! {
-            heard = self.send(&gone) => heard,
-            _ = ended.wait_for(Option::is_some) => false,
-        };
+        let mut end = ended.clone();
+        // A try in hand ends first: who has heard of the outage is owed its end.
+        let heard = self.send(&gone, async { drop(end.wait_for(Option::is_some).await) }).await;
         let over = match ended.wait_for(Option::is_some).await {
             Ok(over) => *over,
             Err(_) => None, // the watchdog ends
         };
         let Some(over) = over.filter(|_| heard) else { return };
-        self.send(&words::database_back(self.outage(over.at), over.lasted.as_secs(), runbooks)).await;
+        let back = words::database_back(self.outage(over.at), over.lasted.as_secs(), runbooks);
+        self.send(&back, std::future::pending()).await;
     }
 
     fn outage(&self, at: DateTime<Utc>) -> Outage<'_> {
         Outage { alert_id: self.alert_id, dedup_key: &self.dedup_key, since: self.since, at }
     }
 
-    /// Sends it until it is received; false when it is given up.
-    async fn send(&self, message: &Message) -> bool {
+    /// Sends it until it is received; false when it is given up, or `stop` comes between two tries.
+    async fn send(&self, message: &Message, stop: impl Future<Output = ()>) -> bool {
+        tokio::pin!(stop);
         let event = if message.event == Event::Resolved { "resolved" } else { "opened" };
         let (id, body) = (identity(&[&self.dedup_key, &self.channel.id.to_string(), event]), message.body());
         let (began, mut wait) = (Instant::now(), BACKOFF);
@@ -149,7 +150,10 @@ impl Page {
                 error,
                 "A channel could not be told; trying again"
             );
-            tokio::time::sleep(wait).await;
+            tokio::select! {
+                () = tokio::time::sleep(wait) => {}
+                () = &mut stop => return false,
+            }
             wait = (wait * 2).min(BACKOFF_MAX);
         }
     }
@@ -170,6 +174,72 @@ fn identity(parts: &[&str]) -> Uuid {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use model::channel::{Accepts, Target};
+    use model::ids::TenantId;
+    use service::egress::Policy;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::{TcpListener, TcpStream};
+
+    fn channel(url: String) -> Channel {
+        Channel {
+            id: Uuid::nil(),
+            tenant_id: TenantId::DEFAULT,
+            name: "oncall".to_owned(),
+            target: Target::Webhook { url },
+            secret: None,
+            accepts: Accepts::default(),
+            system: None,
+            created_at: DateTime::UNIX_EPOCH,
+        }
+    }
+
+    /// Reads a request to the end of its body.
+    async fn read(stream: &mut TcpStream) -> String {
+        let mut text = String::new();
+        let mut bytes = [0; 4_096];
+        while !text.contains("}}") {
+            let count = stream.read(&mut bytes).await.expect("a message");
+            assert!(count > 0, "ended early: {text}");
+            text.push_str(&String::from_utf8_lossy(&bytes[..count]));
+        }
+        text
+    }
+
+    async fn receive(stream: &mut TcpStream) {
+        let answer = b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
+        stream.write_all(answer).await.expect("it is waited for");
+    }
+
+    #[tokio::test]
+    async fn who_hears_of_an_outage_while_it_ends_hears_of_its_end_too() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let url = format!("http://{}/", listener.local_addr().expect("an address"));
+        let policy = Policy { settings: "webhook", loopback: true, private: false, link_local: false };
+        let sender = Sender {
+            egress: Egress::new(policy, "test").expect("a client"),
+            timeout: Duration::from_secs(60),
+            cell: "main".to_owned(),
+            runbooks: String::new(),
+        };
+        let whom = [Waiting { channel: channel(url), jobs: Many::default() }];
+        let telling = sender.begin(&whom, 1, DateTime::UNIX_EPOCH);
+        let (mut opened, _) = listener.accept().await.expect("a try");
+        assert!(read(&mut opened).await.contains("alert.opened"));
+        let mut ends = telling.end(Duration::from_secs(1));
+        let told = async {
+            receive(&mut opened).await;
+            let (mut resolved, _) = listener.accept().await.expect("another message");
+            assert!(read(&mut resolved).await.contains("alert.resolved"));
+            receive(&mut resolved).await;
+        };
+        tokio::pin!(told);
+        tokio::select! {
+            biased;
+            () = &mut told => {}
+            _ = ends.join_next() => panic!("nobody is told of the end"),
+        }
+        ends.join_next().await.expect("a task").expect("no panic");
+    }
 
     #[test]
     fn two_watchdogs_name_a_message_alike_and_each_outage_otherwise() {
