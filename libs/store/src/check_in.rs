@@ -11,7 +11,6 @@ use model::check_in::{Cause, Definition, Judged, Position, Report, Reported};
 use model::ids::TenantId;
 use model::policy::UnknownName;
 use std::collections::BTreeMap;
-use std::time::Duration;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
@@ -409,12 +408,6 @@ pub async fn recovered(
 ) -> Result<Vec<(Uuid, String, crate::alert::Resolution)>, StoreError> {
     let rows = tx.query(sql!("alert/recovered_check_ins.sql"), &[&limit]).await?;
     rows.iter().map(|row| Ok((row.get("id"), row.get("name"), crate::alert::resolution(row)?))).collect()
-}
-
-/// When a period's first check-in is looked at.
-pub fn judge_period_at(from: DateTime<Utc>, period: Duration, grace: Duration) -> Option<DateTime<Utc>> {
-    let after = chrono::Duration::from_std(period.checked_add(grace)?).ok()?;
-    from.checked_add_signed(after + model::check_in::SETTLE)
 }
 
 #[cfg(test)]
