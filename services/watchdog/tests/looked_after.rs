@@ -237,6 +237,19 @@ async fn reports_are_limited_and_only_the_newest_are_kept() {
 }
 
 #[tokio::test]
+async fn many_starts_drive_out_no_success_that_is_still_to_be_judged() {
+    let (cell, term, _) = with_check_in(&hourly()).await;
+    report(&cell, HOUR - 55, Report::Success, "").await;
+    rows!(
+        cell,
+        "INSERT INTO check_in_report (check_in_id, at, kind) \
+         SELECT check_in_id, at + i * interval '10 milliseconds', 'START' FROM check_in_report, generate_series(1, 600) i"
+    );
+    report(&cell, HOUR + 20, Report::Start, "").await;
+    assert_eq!(cell.check(term, HOUR + 64).await.opened, 0);
+}
+
+#[tokio::test]
 async fn after_an_outage_of_the_watchdog_no_check_in_is_lost_and_none_that_came_is_told() {
     let (cell, term, _) = with_check_in(&hourly()).await;
     report(&cell, HOUR, Report::Success, "").await;
