@@ -137,7 +137,7 @@ async fn files_for_postgres_that_change_are_used_by_the_next_connection() {
     let options = postgres::Options { tls, ..postgres::Options::for_tests() };
     let server = Postgres::start(folder.path(), options).await.expect("PostgreSQL by TLS");
     let store = Store::new(Settings::new(server.url(), "main", "test")).expect("sound settings");
-    let connects = async || store.client("look").await.map(|client| std::mem::forget(client));
+    let connects = async || store.client("look").await.map(std::mem::forget);
     connects().await.expect("as it began");
     // What can't be used changes nothing.
     std::fs::write(&files.ca, "no certificate").expect("written");

@@ -1,4 +1,5 @@
 //! A run's life through a real dispatcher, as its worker sees it.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that can't go on has failed")]
 
 mod support;
 
