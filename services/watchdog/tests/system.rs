@@ -253,12 +253,13 @@ async fn a_channel_that_keeps_failing_is_told_over_the_others_and_an_old_transac
     watched.stop().await;
 }
 
-/// Jobs of a minute ago with a deadline that has passed; none of them was ever planned.
+/// Jobs of tenant $1 with the definition $2, so many as $3, of a minute ago and with a deadline that has passed; none of them
+/// was ever planned.
 const LATE_JOBS: &str = "
     WITH new AS (
         INSERT INTO job (id, tenant_id, generation, created_at, updated_at, name, definition)
         SELECT md5('late' || n)::uuid, $1::text::uuid, 1, esc_now() - interval '1 hour', esc_now(), 'late-' || n, $2::text::jsonb
-        FROM generate_series(1, 10000) n
+        FROM generate_series(1, $3::text::integer) n
         RETURNING id, definition
     ), revision AS (
         INSERT INTO job_revision (job_id, generation, in_force_from, action, author, definition)
@@ -267,6 +268,13 @@ const LATE_JOBS: &str = "
     INSERT INTO watch_cursor (job_id, next_at, judge_at, judged_through)
     SELECT id, date_trunc('minute', esc_now()), esc_now(), date_trunc('minute', esc_now()) - interval '90 s' FROM new
     RETURNING job_id";
+
+async fn late_jobs(watched: &Watched, count: u32) {
+    let mut definition = support::definition("* * * * *", 1);
+    definition.alert.channels = vec!["operator".to_owned(), "team".to_owned()];
+    let definition = serde_json::to_string(&definition).expect("JSON");
+    rows!(watched.cell, LATE_JOBS, TENANT, definition, count.to_string());
+}
 
 #[tokio::test]
 async fn ten_thousand_jobs_late_by_one_dead_ticker_are_one_notification() {
@@ -278,10 +286,7 @@ async fn ten_thousand_jobs_late_by_one_dead_ticker_are_one_notification() {
     watched.sql(CASES[0].1).await;
     wait_for_told(&operator, "NO_TICKER", "alert.opened").await;
 
-    let mut definition = support::definition("* * * * *", 1);
-    definition.alert.channels = vec!["operator".to_owned(), "team".to_owned()];
-    let definition = serde_json::to_string(&definition).expect("JSON");
-    rows!(watched.cell, LATE_JOBS, TENANT, definition);
+    late_jobs(&watched, 10_000).await;
     let opened = "SELECT count(*) FROM alert WHERE subject = 'JOB' AND resolved_at IS NULL";
     wait_for(LIMIT, "all alerts to be opened, for the history", async || {
         (watched.cell.number(opened).await == 10_000).then_some(())
@@ -315,6 +320,23 @@ async fn ten_thousand_jobs_late_by_one_dead_ticker_are_one_notification() {
     .await;
     assert_eq!(operator.received().len(), 2, "the trouble and its end: {:?}", operator.received());
     assert_eq!(team.received().len(), 2, "the group and its end: {:?}", team.received());
+    watched.stop().await;
+}
+
+/// What can't be asked about runs keeps nobody from being told of what was judged.
+#[tokio::test]
+async fn a_group_is_told_though_ends_of_runs_can_not_be_looked_at() {
+    let mut watched = Watched::start(&[("ESCAPEMENT_GROUP_WAIT_MS", "200")]).await;
+    let (operator, team) = (Receiver::start(&[]).await, Receiver::start(&[]).await);
+    watched.cell.channel("operator", &operator.url, None).await;
+    watched.cell.channel("team", &team.url, None).await;
+    watched.sql("UPDATE alert_channel SET system = false WHERE name = 'team'").await;
+    watched.sql(CASES[0].1).await;
+    wait_for_told(&operator, "NO_TICKER", "alert.opened").await;
+    watched.sql("ALTER TABLE outcome_watch RENAME TO gone").await;
+    late_jobs(&watched, 2).await;
+    let group = wait_for_told(&team, "NO_TICKER", "alert.opened").await;
+    assert_eq!(group["data"]["count"], 2, "{group}");
     watched.stop().await;
 }
 
