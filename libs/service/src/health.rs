@@ -4,12 +4,12 @@
 //! every named condition holds, so that traffic may come. Invariant: an answer of 503 names what is wrong.
 //! Deliberately does no probing of its own: loops and connections report, the server only tells.
 
+use crate::http;
 use crate::telemetry::Metrics;
-use crate::tls::{Incoming, Peer};
+use crate::tls::Incoming;
 use axum::Router;
-use axum::extract::{ConnectInfo, Request, State};
+use axum::extract::State;
 use axum::http::{StatusCode, header};
-use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use std::collections::BTreeMap;
@@ -19,7 +19,6 @@ use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use tonic::transport::server::TcpConnectInfo;
 
 /// What the process knows about itself; clones share it.
 #[derive(Debug, Clone, Default)]
@@ -195,18 +194,12 @@ pub fn serve(listener: TcpListener, router: Router, stop: CancellationToken) -> 
     Ok(serve_incoming(Incoming::new(listener, None)?, router, stop))
 }
 
-/// [`serve`], with TLS if `incoming` has it. Each request knows its peer as tonic's do, by [`TcpConnectInfo`].
+/// [`serve`], with TLS if `incoming` has it. Each request knows its peer as tonic's do, by
+/// [`TcpConnectInfo`](tonic::transport::server::TcpConnectInfo).
 pub fn serve_incoming(incoming: Incoming, router: Router, stop: CancellationToken) -> Server {
     let (address, scheme) = (incoming.address(), incoming.scheme());
-    let ended = stop.clone().cancelled_owned();
-    let router = router.layer(middleware::from_fn(tell_peer)).into_make_service_with_connect_info::<Peer>();
-    let serving = axum::serve(incoming, router).with_graceful_shutdown(ended);
-    Server { address, scheme, stop, task: tokio::spawn(async move { serving.await }) }
-}
-
-async fn tell_peer(ConnectInfo(Peer(peer)): ConnectInfo<Peer>, mut request: Request, next: Next) -> Response {
-    request.extensions_mut().insert(TcpConnectInfo { local_addr: None, remote_addr: Some(peer) });
-    next.run(request).await
+    let task = tokio::spawn(http::run(incoming, router, stop.clone()));
+    Server { address, scheme, stop, task }
 }
 
 #[cfg(test)]

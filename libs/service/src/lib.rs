@@ -5,9 +5,12 @@
 //! has let go of everything. Deliberately knows no database, no etcd and no API: those belong to the services.
 
 pub mod config;
+pub mod door;
 pub mod egress;
 pub mod endpoints;
 pub mod health;
+mod http;
+mod patience;
 pub mod refusal;
 pub mod runtime;
 pub mod shutdown;

@@ -6,7 +6,7 @@ use crate::config::{Common, ConfigError, Problem, Settings, Validate};
 use crate::health::{self, Health, Server};
 use crate::telemetry::{self, Metrics};
 use crate::tls::{Files, Incoming, Tls};
-use crate::{endpoints, shutdown};
+use crate::{door, endpoints, shutdown};
 use arguments::Arguments;
 use axum::Router;
 use std::error::Error;
@@ -88,12 +88,14 @@ impl<T> Context<T> {
         Ok(health::serve_incoming(incoming, probes.merge(extra), stop))
     }
 
-    /// Binds `address`, which `setting` names, for callers who present tokens.
+    /// Binds `address`, which `setting` names, for callers who present tokens: many, so that the process takes the
+    /// descriptors that it may have.
     ///
     /// # Errors
     /// [`RuntimeError::Listen`].
     pub async fn listen(&self, setting: &'static str, address: SocketAddr) -> Result<Incoming, RuntimeError> {
         self.warn_of_clear_tokens(setting, address);
+        door::raise_descriptors();
         self.bind(setting, address, self.tls.clone()).await
     }
 

@@ -13,8 +13,8 @@ mod reload;
 #[cfg(test)]
 mod tests;
 
-pub use connection::Connection;
-pub use incoming::{Incoming, Peer};
+pub use connection::{Connection, Introduce, Peer, introducing};
+pub use incoming::Incoming;
 
 use crate::config::{Common, Problem};
 use rustls::pki_types::pem::PemObject;

@@ -294,6 +294,7 @@ fn serve(
         .http2_keepalive_interval(Some(KEEP_ALIVE_INTERVAL))
         .http2_keepalive_timeout(Some(KEEP_ALIVE_TIMEOUT))
         .tcp_nodelay(true)
+        .layer(service::tls::introducing())
         .add_service(health)
         .add_service(reflection)
         .add_service(WorkerServiceServer::new(session::Sessions::new(shared.clone())));

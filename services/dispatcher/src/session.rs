@@ -53,6 +53,9 @@ impl WorkerService for Sessions {
         request: Request<Streaming<FromWorker>>,
     ) -> Result<Response<Self::WorkStream>, Status> {
         let bearer = attach::authenticate(&self.shared, request.metadata()).await?;
+        if let Some(guest) = request.extensions().get::<service::door::Guest>() {
+            guest.vouch();
+        }
         let mut inbound = request.into_inner();
         let hello = hello(&mut inbound).await?;
         let waiting = WAITING_MAX + 2 * usize::try_from(hello.slots).unwrap_or(0).min(10_000);

@@ -23,6 +23,7 @@ mod herd;
 mod idempotency;
 mod job_list;
 mod jobs;
+mod known;
 mod limits;
 mod metrics;
 mod occurrences;
@@ -80,7 +81,8 @@ pub async fn run(context: Context<RegistryConfig>) -> Result<(), BoxError> {
     let listener = context.listen("listen_grpc", context.settings.listen_grpc).await?;
     let grpc = listener.url();
     context.warn_of_clear_tokens("listen_http", context.common.listen_http);
-    let rest = rpc::auth::guard_rest(rest::router(routes.clone(), request_bytes_max)?, tokens.clone());
+    let rest = known::vouched(rest::router(routes.clone(), request_bytes_max)?);
+    let rest = rpc::auth::guard_rest(rest, tokens.clone());
     let http = context.serve_http(rest.merge(check_ins::report::router(store.clone()))).await?;
 
     let limit = Duration::from_millis(context.settings.database_wait_ms);
@@ -95,7 +97,11 @@ pub async fn run(context: Context<RegistryConfig>) -> Result<(), BoxError> {
     tracing::info!(listen.rest = rest, listen.grpc = grpc, "Ready");
 
     let stopping = context.shutdown.clone();
+    let limits = service::door::Limits::of_process();
     let server = tonic::transport::Server::builder()
+        .http2_keepalive_interval(Some(limits.ping_every))
+        .http2_keepalive_timeout(Some(limits.ping))
+        .layer(service::tls::introducing())
         .add_routes(routes)
         .serve_with_incoming_shutdown(listener, stopping.cancelled_owned());
     let mut server = tokio::spawn(server);

@@ -3,6 +3,7 @@
 use crate::auth::Tokens;
 use crate::by_hand::ByHand;
 use crate::herd::Places;
+use crate::known;
 use crate::metrics::{self, Metrics};
 use crate::watching::Watching;
 use axum::extract::{Request, State};
@@ -64,7 +65,8 @@ pub async fn routes(
         .add_service(health)
         .add_service(rpc::reflection::service()?);
     let routes = routes.prepare().into_axum_router();
-    let routes = Routes::from(routes.layer(middleware::from_fn_with_state(size, name_size_limit)));
+    let routes = routes.layer(middleware::from_fn_with_state(size, name_size_limit));
+    let routes = Routes::from(known::vouched(routes));
     Ok(metrics::measured(rpc::auth::guard(routes, tokens), metrics))
 }
 

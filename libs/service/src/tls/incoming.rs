@@ -1,22 +1,24 @@
 //! The connections of one listener, handshakes behind them, for the gRPC server and for the HTTP server alike.
 //!
 //! Without TLS a connection is handed on as it was accepted. With TLS a task of the listener makes the handshakes beside
-//! each other, so that a client that is slow with its own keeps nobody waiting.
+//! each other, so that a client that is slow with its own keeps nobody waiting. Either way it has passed the [`Door`].
 
+use super::connection::Stream as Inner;
 use super::{Connection, Tls};
+use crate::door::{Door, Limits, Place};
 use crate::telemetry::meter;
-use axum::extract::connect_info::Connected;
-use axum::serve::IncomingStream;
 use opentelemetry::metrics::Counter;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
-use std::time::Duration;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc};
+use tokio::time::Sleep;
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 use tokio_stream::Stream;
 
 /// For one handshake: several round trips across the world.
@@ -32,26 +34,46 @@ const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct Incoming {
     address: SocketAddr,
+    limits: Limits,
     source: Source,
 }
 
 #[derive(Debug)]
 enum Source {
-    Plain(TcpListener),
-    Tls(mpsc::Receiver<(Connection, SocketAddr)>),
+    Plain(Plain),
+    Tls(mpsc::Receiver<Connection>),
 }
 
 impl Incoming {
-    /// The connections of `listener`, with `tls` if there is any.
+    /// The connections of `listener`, with `tls` if there is any, as many as the process can have.
     ///
     /// # Errors
     /// When the listener has no address.
     pub fn new(listener: TcpListener, tls: Option<Tls>) -> io::Result<Self> {
+        Self::within(Limits::of_process(), listener, tls)
+    }
+
+    /// [`Self::new`], with other limits.
+    ///
+    /// # Errors
+    /// When the listener has no address.
+    pub fn within(limits: Limits, listener: TcpListener, tls: Option<Tls>) -> io::Result<Self> {
         let address = listener.local_addr()?;
-        let Some(tls) = tls else { return Ok(Self { address, source: Source::Plain(listener) }) };
-        let (ready, taken) = mpsc::channel(READY_MAX);
-        tokio::spawn(take_in(listener, tls, ready));
-        Ok(Self { address, source: Source::Tls(taken) })
+        let door = Door::new(address, limits.connections_max);
+        let source = match tls {
+            None => Source::Plain(Plain { listener, door, head: limits.head, pause: None }),
+            Some(tls) => {
+                let (ready, taken) = mpsc::channel(READY_MAX);
+                tokio::spawn(take_in(listener, door, tls, limits.head, ready));
+                Source::Tls(taken)
+            }
+        };
+        Ok(Self { address, limits, source })
+    }
+
+    /// What each of its connections may take.
+    pub(crate) const fn limits(&self) -> Limits {
+        self.limits
     }
 
     /// Where it listens.
@@ -73,56 +95,60 @@ impl Incoming {
     }
 }
 
-/// As a gRPC server takes connections.
+/// As servers take connections; never fails.
 impl Stream for Incoming {
     type Item = io::Result<Connection>;
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        match &mut self.get_mut().source {
-            Source::Plain(listener) => listener
-                .poll_accept(cx)
-                .map(|accepted| Some(accepted.map(|(stream, _)| Connection::Plain(stream)))),
-            Source::Tls(taken) => taken.poll_recv(cx).map(|next| next.map(|(connection, _)| Ok(connection))),
-        }
+        let next = match &mut self.get_mut().source {
+            Source::Plain(plain) => plain.poll_accept(cx).map(Some),
+            // The task ends only with its panic, or the runtime.
+            Source::Tls(taken) => taken.poll_recv(cx),
+        };
+        next.map(|next| next.map(Ok))
     }
 }
 
-/// As an HTTP server takes connections.
-impl axum::serve::Listener for Incoming {
-    type Io = Connection;
-    type Addr = SocketAddr;
+/// A listener in the clear.
+#[derive(Debug)]
+struct Plain {
+    listener: TcpListener,
+    door: Door,
+    head: Duration,
+    /// After an accept that failed.
+    pause: Option<Pin<Box<Sleep>>>,
+}
 
-    async fn accept(&mut self) -> (Connection, SocketAddr) {
-        match &mut self.source {
-            Source::Plain(listener) => {
-                let (stream, address) = axum::serve::Listener::accept(listener).await;
-                (Connection::Plain(stream), address)
+impl Plain {
+    fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<Connection> {
+        loop {
+            if let Some(pause) = &mut self.pause {
+                ready!(pause.as_mut().poll(cx));
+                self.pause = None;
             }
-            Source::Tls(taken) => match taken.recv().await {
-                Some(accepted) => accepted,
-                // The task ends only with its panic, or the runtime.
-                None => std::future::pending().await,
-            },
+            match ready!(self.listener.poll_accept(cx)) {
+                Ok((stream, address)) => {
+                    let Some(place) = self.door.admit(Instant::now()) else { continue };
+                    return Poll::Ready(Connection::new(Inner::Plain(stream), address, place, self.head));
+                }
+                Err(error) if is_of_the_connection(&error) => {}
+                Err(error) => {
+                    tracing::error!(error = %error, "Cannot accept a connection");
+                    self.pause = Some(Box::pin(tokio::time::sleep(ACCEPT_PAUSE)));
+                }
+            }
         }
-    }
-
-    fn local_addr(&self) -> io::Result<SocketAddr> {
-        Ok(self.address)
-    }
-}
-
-/// Who is at the other end of an HTTP connection.
-#[derive(Debug, Clone, Copy)]
-pub struct Peer(pub SocketAddr);
-
-impl Connected<IncomingStream<'_, Incoming>> for Peer {
-    fn connect_info(stream: IncomingStream<'_, Incoming>) -> Self {
-        Self(*stream.remote_addr())
     }
 }
 
 /// Accepts until the server has dropped its end, and with that the port is free.
-async fn take_in(listener: TcpListener, tls: Tls, ready: mpsc::Sender<(Connection, SocketAddr)>) {
+async fn take_in(
+    listener: TcpListener,
+    door: Door,
+    tls: Tls,
+    head: Duration,
+    ready: mpsc::Sender<Connection>,
+) {
     let failed = meter("escapement_service")
         .u64_counter("tls.handshakes.failed")
         .with_description("Connections that did not get through their TLS handshake")
@@ -139,14 +165,16 @@ async fn take_in(listener: TcpListener, tls: Tls, ready: mpsc::Sender<(Connectio
         };
         match accepted {
             Ok((stream, address)) => {
+                let Some(place) = door.admit(Instant::now()) else { continue };
                 let (tls, ready, failed) = (tls.clone(), ready.clone(), failed.clone());
                 tokio::spawn(async move {
-                    let shaken = shake_hands(stream, address, &tls, &failed).await;
+                    let shaken = shake_hands(stream, address, &tls, &failed, place).await;
                     // Only handshakes count: a server that is slow to take its connections holds none up.
                     drop(permit);
-                    if let Some(connection) = shaken {
+                    if let Some((stream, place)) = shaken {
+                        let connection = Connection::new(Inner::Tls(stream), address, place, head);
                         // Nobody there: the server has stopped.
-                        let _ = ready.send((connection, address)).await;
+                        let _ = ready.send(connection).await;
                     }
                 });
             }
@@ -159,17 +187,23 @@ async fn take_in(listener: TcpListener, tls: Tls, ready: mpsc::Sender<(Connectio
     }
 }
 
+/// Makes the handshake, unless another gets the `place` meanwhile.
 async fn shake_hands(
     stream: TcpStream,
     address: SocketAddr,
     tls: &Tls,
     failed: &Counter<u64>,
-) -> Option<Connection> {
+    mut place: Place,
+) -> Option<(Box<TlsStream<TcpStream>>, Place)> {
     // Records are written whole; waiting to fill segments only delays them.
     let _ = stream.set_nodelay(true);
     let shaking = TlsAcceptor::from(tls.current()).accept(stream);
-    let error = match tokio::time::timeout(HANDSHAKE_LIMIT, shaking).await {
-        Ok(Ok(stream)) => return Some(Connection::Tls(Box::new(stream))),
+    let shaken = tokio::select! {
+        lost = std::future::poll_fn(|cx| place.poll_lost(cx)) => Ok(Err(lost)),
+        shaken = tokio::time::timeout(HANDSHAKE_LIMIT, shaking) => shaken,
+    };
+    let error = match shaken {
+        Ok(Ok(stream)) => return Some((Box::new(stream), place)),
         Ok(Err(error)) => error.to_string(),
         Err(_) => format!("not done within {HANDSHAKE_LIMIT:?}"),
     };
