@@ -34,8 +34,10 @@ const TELL_EVERY: Duration = Duration::from_secs(60);
 pub struct Limits {
     /// Connections of a listener at a time.
     pub connections_max: usize,
+    /// For the first bytes: a TLS handshake's, the preface of HTTP/2's, those of a first head.
+    pub first: Duration,
     /// For the head of a request, from the first moment or the end of the answer before it; an HTTP/1 connection that
-    /// is kept alive ends after it too. Over HTTP/2, for the preface.
+    /// is kept alive ends after it too.
     pub head: Duration,
     /// For the next byte of a body that is waited for. Not of gRPC, where streams may be silent.
     pub body: Duration,
@@ -51,7 +53,10 @@ impl Limits {
         let descriptors = getrlimit(Resource::RLIMIT_NOFILE).map_or(0, |(soft, _)| soft);
         Self {
             connections_max: connections_max(descriptors),
-            head: Duration::from_secs(10),
+            first: Duration::from_secs(10),
+            // Longer than the minute for which load balancers commonly keep a connection: one that is closed here
+            // while a request is on its way is an error to its caller.
+            head: Duration::from_secs(75),
             body: Duration::from_secs(30),
             ping_every: Duration::from_secs(20),
             ping: Duration::from_secs(10),

@@ -29,7 +29,7 @@ const HTTP2: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\
 
 /// Everybody may take as long as he likes.
 const PATIENT: Limits =
-    Limits { connections_max: 1_000, head: LONG, body: LONG, ping_every: LONG, ping: LONG };
+    Limits { connections_max: 1_000, first: LONG, head: LONG, body: LONG, ping_every: LONG, ping: LONG };
 
 async fn incoming(limits: Limits) -> Incoming {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
@@ -74,7 +74,7 @@ async fn ask(stream: &mut TcpStream, path: &str) -> String {
 
 #[tokio::test]
 async fn whoever_does_not_finish_a_head_is_closed() {
-    let server = start(Limits { head: SHORT, ..PATIENT }).await;
+    let server = start(Limits { first: SHORT, head: SHORT, ..PATIENT }).await;
     for part in ["", "G", "PRI * HT", "GET /healthz HTTP/1.1\r\nhost: x\r\nx-", "POST /size HTTP/1.1\r\n"] {
         let text = rest(connect(server.address, part.as_bytes()).await).await;
         assert!(!text.starts_with("HTTP/1.1 200"), "{part:?}: {text}");
@@ -113,7 +113,7 @@ async fn whoever_answers_no_ping_is_closed() {
 /// What others lose by their silence meanwhile shows that the limits have passed.
 #[tokio::test]
 async fn a_quiet_stream_outlives_the_limits() {
-    let limits = Limits { head: SHORT, body: SHORT, ping_every: SHORT, ping: LONG, ..PATIENT };
+    let limits = Limits { first: SHORT, head: SHORT, body: SHORT, ping_every: SHORT, ping: LONG, ..PATIENT };
     let incoming = incoming(limits).await;
     let (address, url) = (incoming.address(), incoming.url());
     let (reporter, health) = tonic_health::server::health_reporter();

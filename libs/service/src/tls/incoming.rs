@@ -61,10 +61,10 @@ impl Incoming {
         let address = listener.local_addr()?;
         let door = Door::new(address, limits.connections_max);
         let source = match tls {
-            None => Source::Plain(Plain { listener, door, head: limits.head, pause: None }),
+            None => Source::Plain(Plain { listener, door, head: limits.first, pause: None }),
             Some(tls) => {
                 let (ready, taken) = mpsc::channel(READY_MAX);
-                tokio::spawn(take_in(listener, door, tls, limits.head, ready));
+                tokio::spawn(take_in(listener, door, tls, limits.first, ready));
                 Source::Tls(taken)
             }
         };
