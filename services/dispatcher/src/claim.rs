@@ -1,7 +1,8 @@
 //! Takes due runs for the free slots of connected workers and hands them over.
 //!
 //! The loop sleeps until the next row becomes due, never longer than a second, and claims again at once while it gets
-//! something. Crash window, "leased, not sent": the run is in the database and the worker knows nothing; the
+//! something: a little first, so that the first run need not wait for the last and other dispatchers have their part,
+//! then more and more. Crash window, "leased, not sent": the run is in the database and the worker knows nothing; the
 //! comparison of leases sends it, or another dispatcher's reap gives it on. Deliberately not here: what a claim may
 //! take, which one statement decides.
 
@@ -28,6 +29,10 @@ const SLEEP_OVERDUE: Duration = Duration::from_millis(100);
 /// After a failure, and after many in a row.
 const SLEEP_FAILED: Duration = Duration::from_millis(250);
 const SLEEP_FAILED_MAX: Duration = Duration::from_secs(2);
+/// A claim after a rest takes at most so many runs, and each that took all it could is followed by one of so many times more:
+/// of 500 due at two dispatchers, both take a half at a time.
+const BATCH_FIRST: usize = 256;
+const BATCH_GROWTH: usize = 4;
 /// Where claims begin.
 const FIRST: Tenants = Tenants::After(TenantId(Uuid::nil()));
 /// How long a floor is good, and how long it is raised from where it was.
@@ -97,6 +102,8 @@ struct Claimer<'a> {
     shared: &'a Shared,
     /// A row was due, or is by now: claim without looking first.
     eager: bool,
+    /// Runs that the next claim takes at most.
+    batch: usize,
     /// Where the claims for every tenant go on, by the queues of their group.
     rotation: HashMap<Vec<String>, Tenants>,
     floor: Option<Floor>,
@@ -113,7 +120,8 @@ struct Floor {
 
 impl<'a> Claimer<'a> {
     fn new(shared: &'a Shared) -> Self {
-        Self { shared, eager: false, rotation: HashMap::new(), floor: None }
+        let batch = first_batch(shared.config.claim_batch_max as usize);
+        Self { shared, eager: false, batch, rotation: HashMap::new(), floor: None }
     }
 
     /// A look for due rows, and one claim for each group with a free slot when there are any.
@@ -124,9 +132,9 @@ impl<'a> Claimer<'a> {
         }
         let (groups, sessions) = {
             let roster = shared.roster();
-            (roster.groups(shared.config.claim_batch_max as usize), roster.count())
+            (roster.groups(self.batch), roster.count())
         };
-        let free = groups.iter().map(|group| group.slots.len()).sum();
+        let free = groups.iter().map(|group| group.free).sum();
         shared.metrics.attached(sessions, free);
         if free == 0 {
             return Ok(Sleep::ForSlot(SLEEP_MAX));
@@ -142,7 +150,7 @@ impl<'a> Claimer<'a> {
         for group in groups.iter().filter(|group| !group.slots.is_empty()) {
             let claimed = self.claim(group, floor).await?;
             moved |= claimed.moved();
-            full |= claimed.started >= i64::from(shared.config.claim_batch_max);
+            full |= usize::try_from(claimed.started).is_ok_and(|started| started >= self.batch);
             rest.held |= claimed.held > 0;
             rest.crowded |= claimed.tenants >= TENANTS_MAX;
             park::park(shared, &claimed.parking).await;
@@ -150,6 +158,9 @@ impl<'a> Claimer<'a> {
         if moved {
             shared.rush().claimed(full, Instant::now());
             self.eager = true;
+            if full {
+                self.batch = next_batch(self.batch, shared.config.claim_batch_max as usize);
+            }
             return Ok(Sleep::For(Duration::ZERO));
         }
         let due = self.next_due(&groups, floor).await?;
@@ -157,6 +168,7 @@ impl<'a> Claimer<'a> {
     }
 
     fn sleep(&mut self, due: Due, groups: &[Group], rest: Rest) -> Sleep {
+        self.batch = first_batch(self.shared.config.claim_batch_max as usize);
         self.eager = !due.overdue && due.wait.is_some_and(|wait| wait <= SLEEP_MAX);
         sleep_until(due, Rest { full: groups.iter().any(|group| group.slots.is_empty()), ..rest })
     }
@@ -246,6 +258,15 @@ impl<'a> Claimer<'a> {
     }
 }
 
+fn first_batch(max: usize) -> usize {
+    BATCH_FIRST.min(max)
+}
+
+/// After a claim that took all of `batch`.
+fn next_batch(batch: usize, max: usize) -> usize {
+    batch.saturating_mul(BATCH_GROWTH).min(max)
+}
+
 fn queues_of(groups: &[Group]) -> Vec<String> {
     let mut queues: Vec<String> = groups.iter().flat_map(|group| group.queues.iter().cloned()).collect();
     queues.sort_unstable();
@@ -287,6 +308,14 @@ mod tests {
         assert_eq!(sleep_until(due(false, None), full), Sleep::For(SLEEP_MAX));
         assert_eq!(sleep_until(due(true, Some(900)), free), Sleep::For(SLEEP_OVERDUE));
         assert_eq!(sleep_until(due(true, Some(20)), full), Sleep::ForSlot(Duration::from_millis(20)));
+    }
+
+    #[test]
+    fn claims_begin_small_and_grow_to_the_limit_while_they_take_all_they_may() {
+        let batches =
+            std::iter::successors(Some(first_batch(2_000)), |batch| Some(next_batch(*batch, 2_000)));
+        assert_eq!(batches.take(4).collect::<Vec<_>>(), [256, 1_024, 2_000, 2_000]);
+        assert_eq!((first_batch(100), next_batch(100, 100)), (100, 100));
     }
 
     #[test]

@@ -123,8 +123,10 @@ pub struct Group {
     pub tenant: Option<TenantId>,
     /// Their queues.
     pub queues: Vec<String>,
-    /// A slot of each worker, then the next of each: so that work spreads.
+    /// A slot of each worker, then the next of each: so that work spreads. As many as were asked for at most.
     pub slots: Vec<Slot>,
+    /// All slots that are free.
+    pub free: usize,
 }
 
 /// What follows from a heartbeat.
@@ -285,24 +287,25 @@ impl Roster {
 
     /// The groups of connected workers that have been heard of, those without a free slot too, with `slots_max` slots each at most.
     pub fn groups(&self, slots_max: usize) -> Vec<Group> {
-        /// Each slot with its turn.
-        type Turns = Vec<(usize, Slot)>;
+        /// Each slot with its turn, and how many there are in all.
+        type Turns = (Vec<(usize, Slot)>, usize);
         let mut groups: BTreeMap<(Option<TenantId>, &[String]), Turns> = BTreeMap::new();
         for (id, session) in &self.sessions {
             // One that has said nothing yet may not hear.
             if session.link.is_none() || session.draining || session.said.is_none() {
                 continue;
             }
-            let free = session.slots.saturating_sub(session.held.len()).min(slots_max);
+            let free = session.slots.saturating_sub(session.held.len());
             let slot = Slot { session: *id, connection: session.connection };
-            let slots = groups.entry((session.tenant, &session.queues)).or_default();
-            slots.extend((0..free).map(|turn| (turn, slot)));
+            let (slots, all) = groups.entry((session.tenant, &session.queues)).or_default();
+            slots.extend((0..free.min(slots_max)).map(|turn| (turn, slot)));
+            *all += free;
         }
-        let group = |tenant, queues: &[String], mut slots: Turns| {
+        let group = |tenant, queues: &[String], (mut slots, free): Turns| {
             slots.sort_by_key(|(turn, _)| *turn);
             slots.truncate(slots_max);
             let slots = slots.into_iter().map(|(_, slot)| slot).collect();
-            Group { tenant, queues: queues.to_vec(), slots }
+            Group { tenant, queues: queues.to_vec(), slots, free }
         };
         groups.into_iter().map(|((tenant, queues), slots)| group(tenant, queues, slots)).collect()
     }
