@@ -73,9 +73,9 @@ fn judged(due: &Due) -> Judged {
         tracing::error!(check_in.name = due.name, check_in.id = %due.id, error = problem, "A check-in can't be watched");
         Judged { position: due.position, complaints: Vec::new(), judge_at: Some(due.at + BROKEN_AGAIN) }
     };
-    let definition = match &due.definition {
-        Ok(definition) => definition,
-        Err(problem) => return broken(problem),
+    let (definition, reports) = match (&due.definition, &due.reports) {
+        (Ok(definition), Ok(reports)) => (definition, reports),
+        (Err(problem), _) | (_, Err(problem)) => return broken(problem),
     };
     let seed = due.id.to_string();
     let schedule = definition.schedule.as_deref().map(|expression| {
@@ -93,7 +93,7 @@ fn judged(due: &Due) -> Judged {
         Err(errors) => return broken(errors.first().map_or("its schedule is wrong", |error| &error.message)),
     };
     let next = |after| schedule.as_ref().and_then(|schedule| schedule.next(after));
-    check_in::judge(definition, due.position, &due.reports, due.at, next, EXPECTED_MAX)
+    check_in::judge(definition, due.position, reports, due.at, next, EXPECTED_MAX)
 }
 
 fn found<'a>(due: &'a Due, judged: &Judged) -> Option<Found<'a>> {
