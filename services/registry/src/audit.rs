@@ -1,15 +1,19 @@
 //! What the audit trail says of each change: which fields, before and after. Values that may be secrets are left out:
-//! headers, environment, bodies and payloads of what runs; see [`channel`] for channels.
+//! headers, environment, bodies and payloads of what runs, and what follows the path of an address; see [`channel`] for
+//! channels.
 
+pub mod calendar;
 pub mod channel;
+pub mod check_in;
 
 use chrono::{DateTime, Utc};
 use model::ids::{Generation, JobId, instant_text, run_name};
 use model::job::{Definition, Work};
 use rpc::convert::job::Written;
+use serde::Serialize;
 use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
 use store::audit::Event;
-use store::calendar::Calendar;
 use store::job::Stored;
 
 /// Stands for a value that is left out.
@@ -76,28 +80,22 @@ pub fn alert(action: &'static str, id: uuid::Uuid, reason: &str) -> Event {
     Event { action, object: format!("alert/{id}"), detail: json!({ "reason": reason }) }
 }
 
-/// A check-in was stored, changed, paused, resumed or deleted.
-pub fn check_in(action: &'static str, name: &str) -> Event {
-    Event { action, object: format!("check-in/{name}"), detail: json!({}) }
-}
-
-/// A calendar got other dates, which are in force for so many jobs from now on.
-pub fn calendar(action: &'static str, calendar: &Calendar, jobs: usize) -> Event {
-    let detail = json!({ "version": calendar.version, "dates": calendar.dates.len(), "jobs": jobs });
-    Event { action, object: format!("calendar/{}", calendar.name), detail }
-}
-
 /// The top-level fields that differ, also when they differ only in what is left out.
 fn changes(before: &Definition, after: &Definition) -> Map<String, Value> {
-    let (plain_before, plain_after) = (plain(before), plain(after));
-    let (shown_before, shown_after) = (shown(before), shown(after));
-    let differing = plain_after.keys().filter(|field| plain_before.get(*field) != plain_after.get(*field));
-    differing
-        .map(|field| {
-            let value = json!({ "before": shown_before.get(field), "after": shown_after.get(field) });
-            (field.clone(), value)
-        })
-        .collect()
+    let (was, is) = (plain(before), plain(after));
+    told(&shown(before), &shown(after), |field| was.get(field) != is.get(field))
+}
+
+/// Those fields of either that `differ`, as they were and as they are; none where there is no such field.
+fn told(
+    before: &Map<String, Value>,
+    after: &Map<String, Value>,
+    differ: impl Fn(&str) -> bool,
+) -> Map<String, Value> {
+    let fields: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
+    let differing = fields.into_iter().filter(|field| differ(field));
+    let value = |field: &String| json!({ "before": before.get(field), "after": after.get(field) });
+    differing.map(|field| (field.clone(), value(field))).collect()
 }
 
 fn shown(definition: &Definition) -> Map<String, Value> {
@@ -107,6 +105,7 @@ fn shown(definition: &Definition) -> Map<String, Value> {
         Work::Http(http) => {
             http.headers.values_mut().for_each(leave_out);
             leave_out(&mut http.body);
+            leave_out_query(&mut http.url);
         }
         Work::Handler(handler) => leave_out(&mut handler.payload),
     }
@@ -119,7 +118,15 @@ fn leave_out(value: &mut String) {
     }
 }
 
-fn plain(definition: &Definition) -> Map<String, Value> {
+/// Of an address its scheme, host and path: queries are often secrets.
+fn leave_out_query(url: &mut String) {
+    if let Some(end) = url.find(['?', '#']) {
+        url.truncate(end);
+        url.push_str(LEFT_OUT);
+    }
+}
+
+fn plain(definition: &impl Serialize) -> Map<String, Value> {
     match serde_json::to_value(definition) {
         Ok(Value::Object(fields)) => fields,
         _ => Map::new(), // a definition serialises to an object: model's tests say so
@@ -159,5 +166,23 @@ mod tests {
         let changed = changes(&definition("x", "http://a/"), &definition("x", "http://b/"));
         assert_eq!(changed["run"]["after"]["http"]["url"], "http://b/");
         assert_eq!(changed.len(), 1);
+    }
+
+    #[test]
+    fn of_an_address_the_query_is_left_out_and_that_it_changed_is_told() {
+        let changed = changes(
+            &definition("x", "http://a/run?key=old-s3cret"),
+            &definition("x", "http://a/run?key=s3cret"),
+        );
+        let url = &changed["run"]["after"]["http"]["url"];
+        assert_eq!(url, "http://a/run…");
+        assert!(!Value::Object(changed).to_string().contains("s3cret"));
+    }
+
+    #[test]
+    fn a_field_that_is_gone_is_told() {
+        let plain = definition("x", "http://a/");
+        let before = Definition { starts_at: Some(DateTime::UNIX_EPOCH), ..plain.clone() };
+        assert_eq!(changes(&before, &plain)["starts_at"]["after"], Value::Null);
     }
 }

@@ -202,7 +202,7 @@ async fn create(store: &Store, caller: &Caller, written: &Written) -> Result<Cal
     let version = version.ok_or_else(|| Failure::Exists { kind: "calendar", name: name.clone() })?;
     let created =
         Calendar { name: name.clone(), version, created_at: at, updated_at: at, dates: dates.clone() };
-    let event = audit::calendar("calendar.create", &created, 0);
+    let event = audit::calendar::created(&created);
     store::audit::record(&tx, caller.tenant_id, &caller.token_name, &[event]).await?;
     tx.commit().await?;
     Ok(created)
@@ -227,10 +227,10 @@ async fn update(store: &Store, caller: &Caller, written: &Written) -> Result<(Ca
     let users = still_used(&tx, caller, &[name], locked.jobs).await?;
     let at = locked.at;
     let version = calendar::update(&tx, caller.tenant_id, at, &caller.token_name, name, dates).await?;
-    let after = Calendar { version, updated_at: at, dates: dates.clone(), ..before };
+    let after = Calendar { version, updated_at: at, dates: dates.clone(), ..before.clone() };
     let mut known = Known::new(caller.tenant_id, &[], std::slice::from_ref(&after));
     renew(&tx, caller, at, users.iter(), &mut known).await?;
-    let event = audit::calendar("calendar.update", &after, users.len());
+    let event = audit::calendar::changed(&before.dates, &after, users.len());
     store::audit::record(&tx, caller.tenant_id, &caller.token_name, &[event]).await?;
     tx.commit().await?;
     Ok((after, users.len()))
@@ -314,7 +314,7 @@ async fn delete(store: &Store, caller: &Caller, name: &str) -> Result<(), Failur
     }
     let at = job_change::now(&tx).await?;
     calendar::delete(&tx, caller.tenant_id, at, name).await?;
-    let event = audit::calendar("calendar.delete", &found, 0);
+    let event = audit::calendar::deleted(&found);
     store::audit::record(&tx, caller.tenant_id, &caller.token_name, &[event]).await?;
     tx.commit().await?;
     Ok(())

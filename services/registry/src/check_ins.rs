@@ -4,7 +4,7 @@
 mod definition;
 pub mod report;
 
-pub use definition::{Written, judge_at, read};
+pub use definition::{Written, differences, judge_at, read};
 
 use crate::failure::{Failure, retrying, wrong};
 use crate::registry::Registry;
@@ -15,7 +15,6 @@ use model::validate;
 use rpc::auth::{Caller, Role};
 use rpc::convert::time;
 use rpc::v1;
-use rpc::v1::alert_severity::Level;
 use rpc::v1::check_in_service_server::CheckInService;
 use store::check_in::{self, Change, CheckIn, NAME_TAKEN, New};
 use store::{Store, Transaction, alert_channel, api_token, job_change};
@@ -220,7 +219,7 @@ async fn create(store: &Store, caller: &Caller, written: &Written, secret: &str)
             error.into()
         }
     })?;
-    let event = audit::check_in("check_in.create", &written.name);
+    let event = audit::check_in::created(id, &written.name, &written.definition);
     store::audit::record(&tx, caller.tenant_id, &caller.token_name, &[event]).await?;
     tx.commit().await?;
     Ok(())
@@ -238,7 +237,7 @@ async fn change(store: &Store, caller: &Caller, name: &str, deed: &Deed<'_>) -> 
     let stored = check_in::lock(&tx, caller.tenant_id, name).await?.ok_or_else(|| not_found(name))?;
     let at = job_change::now(&tx).await?;
     let paused = stored.paused_at.is_some();
-    let (definition, pause, action) = match deed {
+    let (definition, pause, event) = match deed {
         Deed::Update(written) => {
             if written.generation.is_some_and(|generation| generation != stored.generation) {
                 let expected = written.generation.unwrap_or_default();
@@ -248,11 +247,11 @@ async fn change(store: &Store, caller: &Caller, name: &str, deed: &Deed<'_>) -> 
                     stored: stored.generation,
                 });
             }
-            (&written.definition, paused, "check_in.update")
+            (&written.definition, paused, audit::check_in::changed(&stored, &written.definition))
         }
-        Deed::Pause => (&stored.definition, true, "check_in.pause"),
-        Deed::Resume => (&stored.definition, false, "check_in.resume"),
-        Deed::Delete => (&stored.definition, paused, "check_in.delete"),
+        Deed::Pause => (&stored.definition, true, audit::check_in::paused(&stored)),
+        Deed::Resume => (&stored.definition, false, audit::check_in::resumed(&stored)),
+        Deed::Delete => (&stored.definition, paused, audit::check_in::deleted(&stored)),
     };
     let deleted = matches!(deed, Deed::Delete);
     if !deleted && pause == paused && *definition == stored.definition {
@@ -261,7 +260,6 @@ async fn change(store: &Store, caller: &Caller, name: &str, deed: &Deed<'_>) -> 
     let judge_at = definition::judge_at(definition, stored.id, stored.created_at, at);
     let judge_at = judge_at.filter(|_| !pause && !deleted);
     check_in::change(&tx, stored.id, at, Change { definition, paused: pause, deleted, judge_at }).await?;
-    let event = audit::check_in(action, name);
     store::audit::record(&tx, caller.tenant_id, &caller.token_name, &[event]).await?;
     tx.commit().await?;
     Ok(())
@@ -276,7 +274,7 @@ async fn rotate(store: &Store, caller: &Caller, name: &str, secret: &str) -> Res
     let stored = check_in::lock(&tx, caller.tenant_id, name).await?.ok_or_else(|| not_found(name))?;
     let at = job_change::now(&tx).await?;
     check_in::rotate(&tx, stored.id, at, secret).await?;
-    let event = audit::check_in("check_in.rotate", name);
+    let event = audit::check_in::rotated(&stored);
     store::audit::record(&tx, caller.tenant_id, &caller.token_name, &[event]).await?;
     tx.commit().await?;
     Ok(())
@@ -285,22 +283,8 @@ async fn rotate(store: &Store, caller: &Caller, name: &str, secret: &str) -> Res
 fn message(found: CheckIn, reports: Vec<Reported>) -> v1::CheckIn {
     let deadline = next_deadline(&found);
     let [last_start, last_success, last_failure] = found.last.map(|last| last.map(time::timestamp));
-    let definition = found.definition;
-    let severity = Level::from_str_name(definition.severity.as_str()).unwrap_or_default();
     v1::CheckIn {
-        name: found.name,
-        schedule: definition.schedule.unwrap_or_default(),
-        timezone: definition.timezone,
-        period: definition.period.map(time::duration),
-        grace: Some(time::duration(definition.grace)),
-        max_runtime: definition.max_runtime.map(time::duration),
-        channels: definition.channels,
-        repeat: definition.repeat.map(time::duration),
-        severity: severity.into(),
-        labels: definition.labels.into_iter().collect(),
         generation: found.generation,
-        token: String::new(),
-        path: String::new(),
         id: found.id.to_string(),
         create_time: Some(time::timestamp(found.created_at)),
         update_time: Some(time::timestamp(found.updated_at)),
@@ -312,6 +296,7 @@ fn message(found: CheckIn, reports: Vec<Reported>) -> v1::CheckIn {
         missing: found.missing,
         next_deadline: deadline.map(time::timestamp),
         reports: reports.into_iter().map(shown).collect(),
+        ..definition::write(found.name, found.definition)
     }
 }
 

@@ -271,6 +271,8 @@ async fn check_ins_of_a_set_are_stored_with_tokens_that_nobody_knows_until_they_
     set["checkIns"][0]["period"] = json!("60s");
     let (_, answer) = registry.admin("POST", "/v1/apply", Some(&set)).await;
     assert_eq!(changes(&answer)[1], "CheckIn backup CHANGED");
+    let changed = json!([{ "field": "period", "before": "3600s", "after": "60s" }]);
+    assert_eq!(answer["results"][1]["changes"], changed);
     let (_, found) = registry.admin("GET", "/v1/check-ins/backup", None).await;
     assert_eq!((&found["paused"], &found["period"]), (&json!(true), &json!("60s")));
     assert_eq!(report(&second).await, 200);
@@ -285,4 +287,33 @@ async fn check_ins_of_a_set_are_stored_with_tokens_that_nobody_knows_until_they_
     let expected =
         ["checkIns[0].channels[0]", "checkIns[1].name", "checkIns[1].period", "checkIns[1].period"];
     assert_eq!((status, found), (400, expected.map(str::to_owned).to_vec()), "{problem}");
+}
+
+#[tokio::test]
+async fn the_trail_has_what_was_expected_of_a_check_in_before_and_after() {
+    let registry = Registry::start().await;
+    let hourly = json!({ "name": "backup", "period": "3600s" });
+    let labelled = with(hourly.clone(), json!({ "labels": { "team": "mail" } }));
+    let daily = json!({ "name": "backup", "schedule": "@daily" });
+    registry.admin("POST", "/v1/check-ins", Some(&hourly)).await;
+    registry.admin("PUT", "/v1/check-ins/backup", Some(&labelled)).await;
+    registry.admin("POST", "/v1/apply", Some(&json!({ "checkIns": [daily] }))).await;
+    registry.admin("DELETE", "/v1/check-ins/backup", None).await;
+    let (_, trail) = registry.admin("GET", "/v1/auditEvents?object=check-in/backup", None).await;
+    let events: Vec<&Value> = trail["events"].as_array().expect("events").iter().rev().collect();
+    let of = |index: usize| (events[index]["action"].as_str().expect("a deed"), &events[index]["detail"]);
+    let (action, detail) = of(0);
+    assert_eq!((action, &detail["after"]["period"]), ("check_in.create", &json!(3_600_000.0)), "{detail}");
+    let (action, detail) = of(1);
+    let labels = json!({ "labels": { "before": {}, "after": { "team": "mail" } } });
+    assert_eq!((action, &detail["changed"]), ("check_in.update", &labels), "{detail}");
+    let (action, detail) = of(2);
+    let changed = json!({
+        "labels": { "before": { "team": "mail" }, "after": {} },
+        "period": { "before": 3_600_000.0, "after": null },
+        "schedule": { "before": null, "after": "@daily" },
+    });
+    assert_eq!((action, &detail["changed"]), ("check_in.update", &changed), "{detail}");
+    let (action, detail) = of(3);
+    assert_eq!((action, &detail["before"]["schedule"]), ("check_in.delete", &json!("@daily")), "{detail}");
 }

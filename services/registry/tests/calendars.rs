@@ -47,6 +47,8 @@ async fn a_calendar_is_stored_read_changed_and_deleted() {
         registry.sql("SELECT string_agg(action, ',' ORDER BY id) FROM audit_event").await,
         "calendar.create,calendar.update,calendar.delete,calendar.create"
     );
+    let dates = "SELECT detail -> 'added' -> 'dates' ->> 0, detail -> 'removed' ->> 'count' FROM audit_event WHERE action = 'calendar.update'";
+    assert_eq!(registry.sql(dates).await, "2027-01-01|2");
 }
 
 #[tokio::test]

@@ -3,8 +3,9 @@
 
 use super::write::{Writing, overtaken};
 use crate::audit;
-use crate::check_ins::{Written, judge_at};
+use crate::check_ins::{Written, differences, judge_at};
 use crate::failure::Failure;
+use crate::revisions;
 use rpc::v1::applied::Change as Changed;
 use std::collections::BTreeMap;
 use store::check_in::{self, Change, CheckIn, NAME_TAKEN, New};
@@ -21,34 +22,35 @@ impl Writing<'_> {
         stored: &BTreeMap<String, CheckIn>,
     ) -> Result<(), Failure> {
         for (_, one) in written {
-            let change = match stored.get(&one.name) {
+            match stored.get(&one.name) {
                 None => self.create(one).await?,
                 Some(before) => self.change(before, one).await?,
-            };
-            self.result("CheckIn", &one.name, change);
+            }
         }
         Ok(())
     }
 
-    async fn create(&mut self, written: &Written) -> Result<Changed, Failure> {
+    async fn create(&mut self, written: &Written) -> Result<(), Failure> {
         let (id, definition) = (Uuid::new_v4(), &written.definition);
         let secret = format!("{}{}", Uuid::new_v4(), Uuid::new_v4());
         let judge_at = judge_at(definition, id, self.at, self.at);
         let new = New { id, name: &written.name, definition, secret: &secret, judge_at };
         let stored = check_in::insert(self.tx, self.caller.tenant_id, self.at, &new).await;
         stored.map_err(|error| overtaken(error, NAME_TAKEN))?;
-        self.events.push(audit::check_in("check_in.create", &written.name));
-        Ok(Changed::Created)
+        self.events.push(audit::check_in::created(id, &written.name, definition));
+        self.result("CheckIn", &written.name, Changed::Created);
+        Ok(())
     }
 
-    async fn change(&mut self, before: &CheckIn, written: &Written) -> Result<Changed, Failure> {
+    async fn change(&mut self, before: &CheckIn, written: &Written) -> Result<(), Failure> {
         if let Some(expected) = written.generation.filter(|expected| *expected != before.generation) {
             let (name, stored) = (before.name.clone(), before.generation);
             return Err(Failure::CheckInChangedSince { name, expected, stored });
         }
         let definition = &written.definition;
         if *definition == before.definition {
-            return Ok(Changed::Unchanged);
+            self.result("CheckIn", &written.name, Changed::Unchanged);
+            return Ok(());
         }
         let paused = before.paused_at.is_some();
         let judge_at = judge_at(definition, before.id, before.created_at, self.at).filter(|_| !paused);
@@ -59,7 +61,9 @@ impl Writing<'_> {
             Change { definition, paused, deleted: false, judge_at },
         )
         .await?;
-        self.events.push(audit::check_in("check_in.update", &written.name));
-        Ok(Changed::Changed)
+        self.events.push(audit::check_in::changed(before, definition));
+        let changes = differences(&before.definition, definition);
+        self.changed("CheckIn", &written.name, changes.into_iter().map(revisions::change));
+        Ok(())
     }
 }

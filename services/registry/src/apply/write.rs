@@ -120,8 +120,6 @@ impl Writing<'_> {
                 }
             };
             known.add_calendar(name, version, dates);
-            let action =
-                if version == 1 || created_at == self.at { "calendar.create" } else { "calendar.update" };
             let after = Calendar {
                 name: name.clone(),
                 version,
@@ -129,7 +127,11 @@ impl Writing<'_> {
                 updated_at: self.at,
                 dates: dates.clone(),
             };
-            self.events.push(audit::calendar(action, &after, calendars::naming(users, name)));
+            let jobs = calendars::naming(users, name);
+            self.events.push(match stored.get(name) {
+                Some(before) => audit::calendar::changed(&before.dates, &after, jobs),
+                None => audit::calendar::created(&after),
+            });
         }
         Ok(changed)
     }
@@ -239,7 +241,7 @@ impl Writing<'_> {
     }
 
     /// Says what of one of the set was changed.
-    fn changed(&mut self, kind: &str, name: &str, changes: impl IntoIterator<Item = v1::FieldChange>) {
+    pub fn changed(&mut self, kind: &str, name: &str, changes: impl IntoIterator<Item = v1::FieldChange>) {
         let changes = changes.into_iter().collect();
         self.results.push(v1::Applied { changes, ..applied(kind, name, Changed::Changed) });
     }

@@ -1,7 +1,7 @@
 //! What the audit trail says of channels: each field before and after, but of a secret only that there is one or that it
 //! changed, and of an address its host: paths and queries of webhooks are often secrets.
 
-use super::LEFT_OUT;
+use super::{LEFT_OUT, told};
 use model::channel::Target;
 use serde_json::{Map, Value, json};
 use store::alert_channel::Channel;
@@ -34,17 +34,9 @@ fn changes(before: &Channel, after: &Channel) -> Map<String, Value> {
         "host" => address(&before.target) != address(&after.target),
         _ => false,
     };
-    let differing =
-        shown_after.iter().filter(|(field, value)| shown_before.get(*field) != Some(*value) || hidden(field));
-    let gone = shown_before.keys().filter(|field| !shown_after.contains_key(*field));
-    differing
-        .map(|(field, _)| field)
-        .chain(gone)
-        .map(|field| {
-            let value = json!({ "before": shown_before.get(field), "after": shown_after.get(field) });
-            (field.clone(), value)
-        })
-        .collect()
+    told(&shown_before, &shown_after, |field| {
+        shown_before.get(field) != shown_after.get(field) || hidden(field)
+    })
 }
 
 fn shown(channel: &Channel) -> Map<String, Value> {

@@ -8,6 +8,7 @@ use model::severity::Severity;
 use model::validate::{self, FieldError, limits};
 use prost_types::Duration as ProtoDuration;
 use rpc::convert::time;
+use rpc::fields::{self, Difference};
 use rpc::v1;
 use rpc::v1::alert_severity::Level;
 use schedule::{Schedule, Spec, SpecField};
@@ -82,6 +83,30 @@ pub fn read(check_in: &v1::CheckIn) -> Result<Written, Vec<FieldError>> {
     }
     let generation = (check_in.generation > 0).then_some(check_in.generation);
     Ok(Written { name: check_in.name.clone(), definition, generation })
+}
+
+/// As the API answers it, without what became of it.
+pub fn write(name: String, definition: Definition) -> v1::CheckIn {
+    let severity = Level::from_str_name(definition.severity.as_str()).unwrap_or_default();
+    v1::CheckIn {
+        name,
+        schedule: definition.schedule.unwrap_or_default(),
+        timezone: definition.timezone,
+        period: definition.period.map(time::duration),
+        grace: Some(time::duration(definition.grace)),
+        max_runtime: definition.max_runtime.map(time::duration),
+        channels: definition.channels,
+        repeat: definition.repeat.map(time::duration),
+        severity: severity.into(),
+        labels: definition.labels.into_iter().collect(),
+        ..v1::CheckIn::default()
+    }
+}
+
+/// The fields that differ between what was expected and what is, by path.
+pub fn differences(before: &Definition, after: &Definition) -> Vec<Difference> {
+    let of = |definition: &Definition| write(String::new(), definition.clone());
+    fields::differences_of("escapement.v1.CheckIn", &of(before), &of(after))
 }
 
 fn severity(number: i32, errors: &mut Vec<FieldError>) -> Severity {
