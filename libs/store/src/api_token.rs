@@ -92,6 +92,12 @@ pub fn new_secret() -> Result<String, getrandom::Error> {
     Ok(format!("{SECRET_PREFIX}{}", URL_SAFE_NO_PAD.encode(bytes)))
 }
 
+/// Whether a text has the form of what [`new_secret`] draws: one that has not is nobody's, and needs no look-up.
+pub fn is_secret(text: &str) -> bool {
+    let random = text.strip_prefix(SECRET_PREFIX).and_then(|random| URL_SAFE_NO_PAD.decode(random).ok());
+    random.is_some_and(|random| random.len() == SECRET_BYTES)
+}
+
 /// What is stored and looked up instead of the secret.
 pub fn hash(secret: &str) -> [u8; 32] {
     Sha256::digest(secret.as_bytes()).into()
@@ -164,5 +170,22 @@ mod tests {
         assert_eq!(one.len(), "esc_".len() + 43);
         assert_ne!(one, other);
         assert_ne!(hash(&one), hash(&other));
+        assert!(is_secret(&one) && is_secret(&other));
+    }
+
+    #[test]
+    fn what_has_not_the_form_of_a_secret_is_none() {
+        let sound = new_secret().expect("randomness");
+        for none in [
+            "",
+            "esc_",
+            "nobody",
+            &sound[4..],
+            &sound[..46],
+            &format!("{sound}A"),
+            &sound.replace("esc_", "esc-"),
+        ] {
+            assert!(!is_secret(none), "{none}");
+        }
     }
 }

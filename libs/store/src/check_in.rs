@@ -223,6 +223,17 @@ pub async fn change(
     tx.execute(sql!("check_in/change.sql"), &params).await.map(drop)
 }
 
+/// Whether a check-in has the token whose [hash](api_token::hash) is `hash`: one look, which locks nothing.
+///
+/// # Errors
+/// [`StoreError`] when the database can't be asked.
+pub async fn has_token(store: &Store, hash: &[u8; 32]) -> Result<bool, StoreError> {
+    let operation = "look for a check-in's token";
+    let client = store.client(operation).await?;
+    let rows = client.query(operation, sql!("check_in/has_token.sql"), &[&hash.as_slice()]).await?;
+    Ok(!rows.is_empty())
+}
+
 /// Notes a report of whichever check-in has the token `secret`; of the message the first [`MESSAGE_BYTES_MAX`] bytes.
 ///
 /// # Errors

@@ -9,10 +9,11 @@
 //! first line.
 
 use crate::rate::Buckets;
+use crate::strangers::Strangers;
 use model::ids::TenantId;
 use rpc::auth::{Authenticate, Caller, Role};
 use std::collections::{HashMap, HashSet};
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use store::api_token::{self, Token};
@@ -23,10 +24,6 @@ use uuid::Uuid;
 
 /// Tokens that are remembered at most; past it, all are forgotten and looked up again.
 const REMEMBERED_MAX: usize = 10_000;
-/// So many seconds' look-ups of unknown tokens at once after a pause: as many programs may start behind one address.
-const UNKNOWN_BURST_SECONDS: u32 = 100;
-/// Of an IPv6 address: what one customer of a provider has for itself.
-const IPV6_PREFIX: u128 = u128::MAX << 64;
 /// Between two looks whether the token of a stream still counts. With the time that one is remembered, 500 ms, less than
 /// a second.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
@@ -40,20 +37,21 @@ pub struct Tokens {
     remembered: Mutex<HashMap<[u8; 32], (Instant, Caller)>>,
     /// None when the rate is not limited.
     buckets: Option<Mutex<Buckets>>,
-    /// Of look-ups that found nobody, by address.
-    unknown: Mutex<Buckets<IpAddr>>,
+    strangers: Arc<Strangers>,
     /// Since the last note.
     used: Mutex<HashSet<Uuid>>,
 }
 
 impl Tokens {
-    /// Tokens of the cell, each remembered for `remember`; so many a second that are nobody's are looked up for one address.
-    pub fn new(store: Store, remember: Duration, buckets: Option<Buckets>, unknown_per_second: u32) -> Self {
+    /// Tokens of the cell, each remembered for `remember`; as many that are nobody's are looked up as `strangers` have tries.
+    pub fn new(
+        store: Store,
+        remember: Duration,
+        buckets: Option<Buckets>,
+        strangers: Arc<Strangers>,
+    ) -> Self {
         let buckets = buckets.map(Mutex::new);
-        let unknown =
-            Buckets::new(unknown_per_second, unknown_per_second.saturating_mul(UNKNOWN_BURST_SECONDS));
-        let unknown = Mutex::new(unknown);
-        Self { store, remember, remembered: Mutex::default(), buckets, unknown, used: Mutex::default() }
+        Self { store, remember, remembered: Mutex::default(), buckets, strangers, used: Mutex::default() }
     }
 
     fn recall(&self, hash: &[u8; 32], now: Instant) -> Recalled {
@@ -75,22 +73,17 @@ impl Tokens {
         remembered.insert(hash, (asked, caller));
     }
 
-    /// Looks a token up, unless `source` has tried too many that are nobody's.
+    /// Looks a token up, unless `stranger` has tried too many that are nobody's.
     async fn look_up(
         &self,
         hash: [u8; 32],
         asked: Instant,
-        source: Option<IpAddr>,
+        stranger: Option<IpAddr>,
     ) -> Result<Caller, Status> {
-        if let Some(source) = source {
-            let taken = locked(&self.unknown).take(source, asked); // before the look-up: many may be under way
-            taken.map_err(|wait| {
-                rpc::status::try_later("too many unknown tokens came from your address", wait)
-            })?;
-        }
+        self.strangers.take(stranger, asked)?;
         let found = api_token::find(&self.store, &hash).await;
-        if let (Some(source), Ok(Some(_)) | Err(_)) = (source, &found) {
-            locked(&self.unknown).give_back(source);
+        if !matches!(found, Ok(None)) {
+            self.strangers.give_back(stranger);
         }
         let token = found.map_err(|error: StoreError| rpc::status::unavailable("PostgreSQL", &error))?;
         let Some(token) = token else {
@@ -147,7 +140,7 @@ impl Authenticate for Tokens {
         match self.recall(&hash, asked) {
             Recalled::Valid(caller) => Ok(caller),
             Recalled::WasValid => self.look_up(hash, asked, None).await,
-            Recalled::Never => self.look_up(hash, asked, peer.map(source)).await,
+            Recalled::Never => self.look_up(hash, asked, peer).await,
         }
     }
 
@@ -169,14 +162,6 @@ impl Authenticate for Tokens {
     }
 }
 
-/// Whom the tries from an address are held against.
-fn source(peer: IpAddr) -> IpAddr {
-    match peer.to_canonical() {
-        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & IPV6_PREFIX).into(),
-        v4 => v4,
-    }
-}
-
 /// A worker's token of every tenant gets a tenant here that has no jobs; its role reaches none of our methods anyway.
 fn caller(token: Token) -> Caller {
     let role = role(token.role);
@@ -191,19 +176,5 @@ pub const fn role(stored: api_token::Role) -> Role {
         api_token::Role::Editor => Role::Editor,
         api_token::Role::Viewer => Role::Viewer,
         api_token::Role::Worker => Role::Worker,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn addresses_of_one_customer_are_one_source() {
-        let of = |text: &str| source(text.parse().expect("an address")).to_string();
-        assert_eq!(of("192.0.2.7"), "192.0.2.7");
-        assert_eq!(of("::ffff:192.0.2.7"), "192.0.2.7");
-        assert_eq!(of("2001:db8:1:2:3:4:5:6"), "2001:db8:1:2::");
-        assert_ne!(of("2001:db8:1:3::1"), of("2001:db8:1:2::1"));
     }
 }

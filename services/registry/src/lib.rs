@@ -41,6 +41,7 @@ mod revisions;
 mod run_list;
 mod runs;
 mod status;
+mod strangers;
 mod tenants;
 mod tokens;
 mod trail;
@@ -60,6 +61,7 @@ use service::shutdown::Drain;
 use std::sync::Arc;
 use std::time::Duration;
 use store::{Settings, Store, StoreError, clock};
+use strangers::Strangers;
 use watching::Watching;
 
 /// The longest pause inside a transaction: what it has locked is not planned meanwhile.
@@ -73,7 +75,8 @@ const IDLE_IN_TRANSACTION: Duration = Duration::from_secs(5);
 pub async fn run(context: Context<RegistryConfig>) -> Result<(), BoxError> {
     let store = open_store(&context.common, &context.settings)?;
     let request_bytes_max = context.settings.request_bytes_max;
-    let tokens = Arc::new(tokens(&store, &context.settings));
+    let strangers = Arc::new(Strangers::new(context.settings.unknown_tokens_per_second));
+    let tokens = Arc::new(tokens(&store, &context.settings, strangers.clone()));
     let database = context.health.condition("database");
     let registry = registry(&context, &store);
     let routes =
@@ -83,7 +86,7 @@ pub async fn run(context: Context<RegistryConfig>) -> Result<(), BoxError> {
     context.warn_of_clear_tokens("listen_http", context.common.listen_http);
     let rest = known::vouched(rest::router(routes.clone(), request_bytes_max)?);
     let rest = rpc::auth::guard_rest(rest, tokens.clone());
-    let http = context.serve_http(rest.merge(check_ins::report::router(store.clone()))).await?;
+    let http = context.serve_http(rest.merge(check_ins::report::router(store.clone(), strangers))).await?;
 
     let limit = Duration::from_millis(context.settings.database_wait_ms);
     let ready = context.shutdown.run_until_cancelled(clock::wait_until_ready(&store, limit)).await;
@@ -129,11 +132,11 @@ fn registry(context: &Context<RegistryConfig>, store: &Store) -> Registry {
     }
 }
 
-fn tokens(store: &Store, own: &RegistryConfig) -> auth::Tokens {
+fn tokens(store: &Store, own: &RegistryConfig, strangers: Arc<Strangers>) -> auth::Tokens {
     let rate = own.token_requests_per_second;
     let buckets = (rate > 0).then(|| rate::Buckets::new(rate, own.token_requests_burst));
     let remember = Duration::from_millis(own.token_cache_ms);
-    auth::Tokens::new(store.clone(), remember, buckets, own.unknown_tokens_per_second)
+    auth::Tokens::new(store.clone(), remember, buckets, strangers)
 }
 
 fn open_store(common: &Common, own: &RegistryConfig) -> Result<Store, BoxError> {

@@ -6,6 +6,7 @@
 use model::ids::TenantId;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
@@ -14,6 +15,8 @@ use tonic::Status;
 const WATCHING_MAX: usize = 500;
 /// Those of one tenant.
 const OF_TENANT_MAX: usize = 250;
+/// After a refusal: streams are open for long.
+const FULL_WAIT: Duration = Duration::from_secs(5);
 
 /// Of the connections to the database one in so many is for looks, but one at least.
 const LOOKS_SHARE: usize = 4;
@@ -49,18 +52,18 @@ impl Watching {
     /// A place for one more of `tenant`.
     ///
     /// # Errors
-    /// RESOURCE_EXHAUSTED when there is none.
+    /// RESOURCE_EXHAUSTED, with when to try again, when there is none.
     pub fn place(&self, tenant: TenantId) -> Result<Place, Status> {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let own = taken.get(&tenant).copied().unwrap_or_default();
         if own >= OF_TENANT_MAX {
             let text = format!(
-                "{own} of your tenant's {OF_TENANT_MAX} streams are open here: close one, or try again later"
+                "{own} of your tenant's {OF_TENANT_MAX} streams are open here, and one has to be closed first"
             );
-            return Err(Status::resource_exhausted(text));
+            return Err(rpc::status::try_later(&text, FULL_WAIT));
         }
         if taken.values().sum::<usize>() >= WATCHING_MAX {
-            return Err(Status::resource_exhausted("too many watch here: try again later"));
+            return Err(rpc::status::try_later("too many watch here", FULL_WAIT));
         }
         taken.insert(tenant, own + 1);
         Ok(Place { taken: self.taken.clone(), tenant })

@@ -42,10 +42,15 @@ async fn a_token_that_asks_too_fast_is_told_when_to_try_again_and_others_are_not
 
 /// Announces a body and sends none; the answer's first line.
 async fn announced(registry: &Registry, token: &str, bytes: usize) -> String {
+    announced_to(registry, "/v1/jobs", token, bytes).await
+}
+
+/// As [`announced`], to `path`.
+async fn announced_to(registry: &Registry, path: &str, token: &str, bytes: usize) -> String {
     let address = registry.rest.strip_prefix("http://").unwrap();
     let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
     let head = format!(
-        "POST /v1/jobs HTTP/1.1\r\nhost: registry\r\nauthorization: Bearer {token}\r\n\
+        "POST {path} HTTP/1.1\r\nhost: registry\r\nauthorization: Bearer {token}\r\n\
          content-type: application/json\r\ncontent-length: {bytes}\r\n\r\n"
     );
     stream.write_all(head.as_bytes()).await.unwrap();
@@ -198,6 +203,92 @@ async fn whoever_sends_unknown_tokens_waits_costs_no_more_look_ups_and_keeps_out
             }
         })
         .await;
+}
+
+/// A new check-in; where it reports.
+async fn reporting(registry: &Registry) -> String {
+    let written = json!({ "name": "backup", "period": "3600s" });
+    let (status, created) = registry.admin("POST", "/v1/check-ins", Some(&written)).await;
+    assert_eq!(status, 200, "{created}");
+    created["path"].as_str().expect("where to report").to_owned()
+}
+
+#[tokio::test]
+async fn unknown_tokens_of_check_ins_wait_too_and_keep_out_none_that_has_reported() {
+    let registry = Arc::new(Registry::start_with(&[("ESCAPEMENT_UNKNOWN_TOKENS_PER_SECOND", "1")]).await);
+    let path = reporting(&registry).await;
+    let report = |path: String| {
+        let registry = registry.clone();
+        async move { registry.call("", "POST", &path, None).await.unwrap().0 }
+    };
+    let unknown = || {
+        let secret = store::api_token::new_secret().expect("randomness");
+        report(format!("/v1/checkins/{secret}/fail"))
+    };
+    assert_eq!(report(path.clone()).await, 200);
+    let (sent, refused) = (Cell::new(0), Cell::new(0));
+    wait_for(SOON, "a refusal", async || {
+        for _ in 0..100 {
+            sent.set(sent.get() + 1);
+            match unknown().await {
+                404 => {}
+                429 => refused.set(refused.get() + 1),
+                other => panic!("{other}"),
+            }
+        }
+        (refused.get() > 0).then_some(())
+    })
+    .await;
+    assert!(sent.get() - refused.get() >= 100, "of {} {} were refused", sent.get(), refused.get());
+    assert_eq!(report(path).await, 200, "whoever has reported goes on");
+
+    registry
+        .while_held("LOCK TABLE check_in", async {
+            // What no token looks like needs no look-up at all; of the others most have to wait now.
+            let status = tokio::time::timeout(SOON, report("/v1/checkins/nobody".to_owned())).await;
+            assert_eq!(status.expect("an answer"), 404);
+            let mut asking: JoinSet<u16> = (0..200).map(|_| unknown()).collect();
+            for _ in 0..100 {
+                let answered = tokio::time::timeout(SOON, asking.join_next()).await.expect("an answer");
+                assert_eq!(answered.unwrap().unwrap(), 429);
+            }
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn nothing_is_read_of_a_report_before_its_token_is_known_and_one_that_is_long_is_noted() {
+    let registry = Registry::start().await;
+    let path = reporting(&registry).await;
+    let nobody = announced_to(&registry, "/v1/checkins/nobody", "", 4_096).await;
+    assert_eq!(nobody, "HTTP/1.1 404");
+    let http = reqwest::Client::new();
+    let said = "disk full ".repeat(300_000);
+    let answer = http.post(format!("{}{path}/fail", registry.rest)).body(said.clone()).send().await.unwrap();
+    assert_eq!(answer.status(), 200);
+    let (_, found) = registry.admin("GET", "/v1/check-ins/backup", None).await;
+    assert_eq!(found["reports"][0]["message"], said[..store::check_in::MESSAGE_BYTES_MAX]);
+}
+
+#[tokio::test]
+async fn a_check_in_that_reports_too_often_is_told_when_to_try_again() {
+    let registry = Registry::start().await;
+    let path = reporting(&registry).await;
+    registry
+        .sql(
+            "INSERT INTO check_in_report (check_in_id, at, kind, message)
+             SELECT id, esc_now() + n * interval '1 minute', 'SUCCESS', '' FROM check_in, generate_series(1, 60) n",
+        )
+        .await;
+    let refused = reqwest::Client::new().post(format!("{}{path}", registry.rest)).send().await.unwrap();
+    assert_eq!(refused.status(), 429);
+    assert_eq!(refused.headers()["retry-after"], "1");
+    let problem: Value = refused.json().await.unwrap();
+    let detail = problem["detail"].as_str().unwrap();
+    assert!(
+        detail.starts_with("this check-in has reported 60 times in the last minute: try again"),
+        "{detail}"
+    );
 }
 
 /// However many watch, and however long their looks take, three quarters of the connections are left to others.
