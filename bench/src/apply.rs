@@ -54,7 +54,7 @@ pub fn set(round: u8, count: u32, priority: u32) -> Value {
             "timezone": "Europe/Berlin",
             "labels": { "team": format!("team-{}", number % 50), "round": round.to_string() },
             "priority": priority,
-            "run": { "http": { "url": format!("https://jobs.example/work/{number}"), "method": "POST" } },
+            "run": { "http": { "url": format!("https://jobs.example/invoices/{number}"), "method": "POST" } },
         })
     };
     json!({ "jobs": (0..count).map(job).collect::<Vec<_>>() })
