@@ -67,6 +67,8 @@ pub struct Taken {
     pub alert_id: Uuid,
     /// The channel.
     pub channel_id: Uuid,
+    /// The channel's tenant.
+    pub tenant_id: TenantId,
     /// The channel's name.
     pub channel_name: String,
     /// The channel was deleted meanwhile.
@@ -107,6 +109,10 @@ pub struct Claim<'a> {
     pub per_channel: i64,
     /// Channels that get none now.
     pub busy: &'a [Uuid],
+    /// The tenant of each delivery that is being sent.
+    pub in_flight: &'a [TenantId],
+    /// Deliveries of one tenant that are being sent at most.
+    pub per_tenant: i64,
     /// For how long they are taken; longer than a try may last.
     pub lease: Duration,
 }
@@ -173,15 +179,18 @@ pub async fn insert(tx: &Transaction<'_>, deliveries: &[Delivery]) -> Result<u64
     tx.execute(sql!("alert_delivery/insert.sql"), &[&ids, &alerts, &channels, &events, &bodies]).await
 }
 
-/// Takes deliveries that are due. None is taken before what was told earlier of its alert is settled.
+/// Takes deliveries that are due, of tenants with few in flight first. None is taken before what was told earlier of its
+/// alert is settled.
 ///
 /// # Errors
 /// [`StoreError`] when the database can't be asked.
 pub async fn claim(store: &Store, claim: Claim<'_>) -> Result<Vec<Taken>, StoreError> {
     let operation = "take deliveries";
     let lease = i64::try_from(claim.lease.as_millis()).unwrap_or(i64::MAX);
+    let in_flight: Vec<Uuid> = claim.in_flight.iter().map(|tenant| tenant.0).collect();
     let client = store.client(operation).await?;
-    let params: [&(dyn ToSql + Sync); 4] = [&claim.limit, &claim.per_channel, &claim.busy, &lease];
+    let params: [&(dyn ToSql + Sync); 6] =
+        [&claim.limit, &claim.per_channel, &claim.busy, &lease, &in_flight, &claim.per_tenant];
     let rows = client.query(operation, sql!("alert_delivery/claim.sql"), &params).await?;
     Ok(rows.iter().map(taken).collect())
 }
@@ -191,6 +200,7 @@ fn taken(row: &Row) -> Taken {
         id: row.get("id"),
         alert_id: row.get("alert_id"),
         channel_id: row.get("channel_id"),
+        tenant_id: TenantId(row.get("tenant_id")),
         channel_name: row.get("channel_name"),
         channel_deleted: row.get("deleted"),
         target: target(row).ok(),

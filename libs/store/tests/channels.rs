@@ -79,8 +79,8 @@ async fn the_outbox_is_asked_by_its_indexes() {
     let statements: [(&str, Vec<&(dyn ToSql + Sync)>, &[&str]); 8] = [
         (
             "alert_delivery/claim",
-            vec![&32_i64, &4_i64, &none, &30_000_i64],
-            &["alert_delivery_due", "alert_delivery_alert_id_channel_id_event_key"],
+            vec![&32_i64, &4_i64, &none, &30_000_i64, &none, &16_i64],
+            &["alert_delivery_due", "alert_delivery_pkey", "alert_delivery_alert_id_channel_id_event_key"],
         ),
         // As many as are few among this many: of more, all is read.
         ("alert_delivery/refresh", vec![&10_i64, &60_000_i64], &["alert_delivery_refresh", "alert_pkey"]),

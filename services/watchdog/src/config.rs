@@ -18,7 +18,7 @@ service::settings! {
         check_occurrences_max: u32 = 10_000,
         /// How long etcd keeps its leadership without a sign of life, in milliseconds: whole seconds, at least 5,000.
         election_lease_ms: u64 = 5_000,
-        /// Deliveries that are being sent at most.
+        /// Deliveries that are being sent at most; half of them may be of one tenant.
         deliveries_max: u32 = 32,
         /// Deliveries to one channel that are being sent at most.
         deliveries_per_channel_max: u32 = 4,

@@ -1,9 +1,9 @@
 //! The delivery loop: takes what is due out of the outbox, sends it, and records how that went.
 //!
 //! Every watchdog delivers, leading or not: what is in the outbox was decided under the fence, and a row is taken by
-//! one at a time. Invariants: at most so many are being sent, and at most so many to one channel, so that a slow
-//! receiver holds up only itself and memory stays bounded; a resolution never overtakes its opening (the claim sees
-//! to that); a channel that fails is tried once at a time, and rests between tries, so that it takes nothing from
+//! one at a time. Invariants: at most so many are being sent, at most half of them of one tenant, and at most so many to
+//! one channel, so that slow receivers hold up only their own tenant and memory stays bounded; a place goes to the tenant
+//! that has the fewest; a resolution never overtakes its opening (the claim sees to both); a channel that fails is tried once at a time, and rests between tries, so that it takes nothing from
 //! others. A sender that dies between taking and recording only delays: the row is due again when its lease ends,
 //! with the same id and body.
 
@@ -13,6 +13,7 @@ use crate::channel::{self, Letter, Outcome};
 use crate::config::WatchdogConfig;
 use crate::metrics::Metrics;
 use chrono::{DateTime, Utc};
+use model::ids::TenantId;
 use service::egress::Egress;
 use service::health::{Beat, Condition};
 use service::runtime::chain;
@@ -107,7 +108,13 @@ pub struct Deliverer {
 #[derive(Default)]
 struct InFlight {
     sends: JoinSet<Uuid>,
-    by_channel: HashMap<Uuid, usize>,
+    by_channel: HashMap<Uuid, Share>,
+}
+
+/// What one channel has of it.
+struct Share {
+    tenant: TenantId,
+    count: usize,
 }
 
 impl Deliverer {
@@ -131,6 +138,10 @@ impl Deliverer {
                 () = self.poke.notified() => {}
                 Some(ended) = in_flight.sends.join_next() => in_flight.ended(ended),
             }
+            // Those that ended together make room together.
+            while let Some(ended) = in_flight.sends.try_join_next() {
+                in_flight.ended(ended);
+            }
         }
         // Each try has its own time limit, shorter than the drain's.
         while in_flight.sends.join_next().await.is_some() {}
@@ -151,11 +162,13 @@ impl Deliverer {
         let claim = Claim {
             limit: i64::try_from(room).unwrap_or(i64::MAX),
             per_channel: i64::try_from(self.per_channel_max).unwrap_or(i64::MAX),
+            per_tenant: i64::try_from(per_tenant_max(self.in_flight_max)).unwrap_or(i64::MAX),
             busy: &busy,
+            in_flight: &in_flight.tenants(),
             lease: self.patience.timeout + LEASE_MARGIN,
         };
         for delivery in alert_delivery::claim(&self.store, claim).await? {
-            *in_flight.by_channel.entry(delivery.channel_id).or_default() += 1;
+            in_flight.began(&delivery);
             let this = self.clone();
             in_flight.sends.spawn(async move {
                 // Crash window: taken, not sent. The lease ends and the next try follows.
@@ -238,19 +251,34 @@ impl Deliverer {
 }
 
 impl InFlight {
+    /// The tenant of each.
+    fn tenants(&self) -> Vec<TenantId> {
+        self.by_channel.values().flat_map(|share| std::iter::repeat_n(share.tenant, share.count)).collect()
+    }
+
+    fn began(&mut self, taken: &Taken) {
+        let none = Share { tenant: taken.tenant_id, count: 0 };
+        self.by_channel.entry(taken.channel_id).or_insert(none).count += 1;
+    }
+
     fn ended(&mut self, ended: Result<Uuid, tokio::task::JoinError>) {
         let Ok(channel) = ended else {
             // A try that panicked: which channel's is not known, so none is held back for it.
             self.by_channel.clear();
             return;
         };
-        if let Some(count) = self.by_channel.get_mut(&channel) {
-            *count -= 1;
-            if *count == 0 {
+        if let Some(share) = self.by_channel.get_mut(&channel) {
+            share.count -= 1;
+            if share.count == 0 {
                 self.by_channel.remove(&channel);
             }
         }
     }
+}
+
+/// Of so many places those that one tenant may have: always one, and never all when there is more than one.
+fn per_tenant_max(in_flight_max: usize) -> usize {
+    (in_flight_max / 2).max(1)
 }
 
 /// A later release has stored a channel whose kind this one does not know; one of that release delivers.

@@ -100,7 +100,7 @@ async fn dead_channels_are_tried_once_at_a_time_and_take_no_places_from_others()
             tell(&cell, &alert, Event::Opened, *channel).await;
         }
     }
-    // Eight places, two for each channel: the dead ones have them all until their first tries end.
+    // Four places for a tenant, two for each channel: the dead ones have them all until their first tries end.
     let delivering = cell.deliver(Patience { timeout: Time::from_millis(500), ..IMPATIENT });
     let failing = "SELECT (count(*) = 4)::int::bigint FROM channel_failure WHERE failures >= 3";
     wait_for(LIMIT, "failures", async || (cell.number(failing).await > 0).then_some(())).await;
@@ -114,6 +114,53 @@ async fn dead_channels_are_tried_once_at_a_time_and_take_no_places_from_others()
     wait_for(LIMIT, "recovery", async || (cell.number(all).await > 0).then_some(())).await;
     delivering.stop().await;
     assert_eq!(cell.number("SELECT count(*) FROM channel_failure").await, 0);
+}
+
+/// Stores a channel of a tenant that is new.
+async fn tenants_channel(cell: &Cell, tenant: &str, name: &str, url: &str) -> Uuid {
+    let id = telling::channel(cell, name, webhook(url), None).await;
+    rows!(
+        cell,
+        "WITH t AS (INSERT INTO tenant (id, name) VALUES (gen_random_uuid(), $2) \
+                    ON CONFLICT (name) DO UPDATE SET name = excluded.name RETURNING id) \
+         UPDATE alert_channel c SET tenant_id = t.id FROM t WHERE c.id = $1",
+        id,
+        tenant
+    );
+    id
+}
+
+/// Receivers that answer late, but do answer, rest never: what keeps their backlog from all places is whose they are.
+#[tokio::test]
+async fn tenants_with_slow_receivers_and_a_backlog_hold_up_no_other_tenant() {
+    let (slow, quick) = (Receiver::start(&[]).await, Receiver::start(&[]).await);
+    let gate = slow.hold();
+    let cell = Cell::create().await;
+    let told = async |channel| tell(&cell, &Alert::open(&cell).await, Event::Opened, channel).await;
+    let late = async |tenant: &str| {
+        for name in 0..6 {
+            let channel = tenants_channel(&cell, tenant, &format!("{tenant}-{name}"), &slow.url).await;
+            for _ in 0..5 {
+                told(channel).await;
+            }
+        }
+    };
+    late("one").await;
+    let other = tenants_channel(&cell, "other", "other", &quick.url).await;
+    told(other).await;
+    let delivering = cell.deliver(Patience { timeout: LIMIT * 4, ..IMPATIENT });
+    quick.wait_for(1).await;
+    slow.wait_for(4).await;
+    assert_eq!(slow.count(), 4, "half of the places");
+
+    // Two such tenants have all places. The first that is free goes to whoever has none.
+    late("two").await;
+    slow.wait_for(8).await;
+    told(other).await;
+    gate.add_permits(1);
+    quick.wait_for(2).await;
+    gate.add_permits(10_000);
+    delivering.stop().await;
 }
 
 async fn ask_for_test(cell: &Cell, channel: Uuid) -> Uuid {
@@ -154,13 +201,7 @@ async fn tests_of_a_channel_that_never_answers_hold_up_nobody_else() {
     let cell = Cell::create().await;
     clock::shift(&cell.store, 0).await.expect("shifted");
     let hanging = telling::channel(&cell, "hanging", webhook(&dead.url), None).await;
-    let working = telling::channel(&cell, "works", webhook(&alive.url), None).await;
-    rows!(cell, "INSERT INTO tenant (id, name) VALUES (gen_random_uuid(), 'other')");
-    rows!(
-        cell,
-        "UPDATE alert_channel SET tenant_id = (SELECT id FROM tenant WHERE name = 'other') WHERE id = $1",
-        working
-    );
+    let working = tenants_channel(&cell, "other", "works", &alive.url).await;
     for _ in 0..40 {
         ask_for_test(&cell, hanging).await;
     }
