@@ -52,6 +52,8 @@ named! {
         Skipped = "SKIPPED",
         /// It takes longer than its owner expects, or took.
         Slow = "SLOW",
+        /// The ledger shows something that this version can't read.
+        Unreadable = "UNREADABLE",
     }
 }
 

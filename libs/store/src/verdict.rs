@@ -10,12 +10,15 @@ use model::run::{MisfireCause, Phase, Reason};
 use std::collections::{BTreeMap, BTreeSet};
 use tokio_postgres::Row;
 
+/// What the ledger shows of occurrences; of one that this version can't read, why. One that is missing has no row.
+pub type Shown = BTreeMap<RunKey, Result<Evidence, String>>;
+
 /// What the ledger shows of one occurrence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Evidence {
     /// Where the run is.
     pub phase: Phase,
-    /// Why it ended as it did.
+    /// Why it ended as it did; none, too, when this version knows no such reason.
     pub reason: Option<Reason>,
     /// When it ended.
     pub finished_at: Option<DateTime<Utc>>,
@@ -53,14 +56,11 @@ pub struct Verdict {
     pub cause: Cause,
 }
 
-/// What the ledger shows of these occurrences; one that is missing in the answer has no row.
+/// What the ledger shows of these occurrences.
 ///
 /// # Errors
-/// [`StoreError::Database`]; [`StoreError::Corrupt`] when a state is unknown to this version.
-pub async fn evidence(
-    tx: &Transaction<'_>,
-    keys: &[RunKey],
-) -> Result<BTreeMap<RunKey, Evidence>, StoreError> {
+/// [`StoreError::Database`]. What this version can't read is part of the answer, not an error: it stops nobody else.
+pub async fn evidence(tx: &Transaction<'_>, keys: &[RunKey]) -> Result<Shown, StoreError> {
     let instants = || keys.iter().map(|key| key.scheduled_for);
     let (Some(first), Some(last)) = (instants().min(), instants().max()) else {
         return Ok(BTreeMap::new());
@@ -68,7 +68,8 @@ pub async fn evidence(
     let jobs: Vec<_> = keys.iter().map(|key| key.job_id.0).collect();
     let occurrences: Vec<_> = instants().collect();
     let rows = tx.query(sql!("verdict/evidence.sql"), &[&jobs, &occurrences, &first, &last]).await?;
-    rows.iter().map(|row| Ok((key(row, "scheduled_for"), read(row)?))).collect()
+    let shown = |row| (key(row, "scheduled_for"), read(row).map_err(|error| error.to_string()));
+    Ok(rows.iter().map(shown).collect())
 }
 
 fn key(row: &Row, occurrence: &str) -> RunKey {
@@ -76,11 +77,11 @@ fn key(row: &Row, occurrence: &str) -> RunKey {
 }
 
 fn read(row: &Row) -> Result<Evidence, StoreError> {
-    let unknown = |what| move |error: UnknownName| StoreError::Corrupt { what, problem: error.to_string() };
-    let reason = row.get::<_, Option<&str>>("reason").map(str::parse);
+    let unknown =
+        |error: UnknownName| StoreError::Corrupt { what: "run_phase.phase", problem: error.to_string() };
     Ok(Evidence {
-        phase: row.get::<_, &str>("phase").parse().map_err(unknown("run_phase.phase"))?,
-        reason: reason.transpose().map_err(unknown("run.reason"))?,
+        phase: row.get::<_, &str>("phase").parse().map_err(unknown)?,
+        reason: row.get::<_, Option<&str>>("reason").and_then(|reason| reason.parse().ok()),
         finished_at: row.get("finished_at"),
         due_at: row.get("due_at"),
         claimed_at: row.get("claimed_at"),
@@ -90,24 +91,20 @@ fn read(row: &Row) -> Result<Evidence, StoreError> {
     })
 }
 
-/// Why these occurrences, which have no row, were missed; one that is missing in the answer is not recorded.
+/// Why these occurrences, which have no row, were missed; one that is missing in the answer is not recorded. A cause that
+/// this version does not know is [`MisfireCause::Unknown`].
 ///
 /// # Errors
-/// As [`evidence`].
+/// [`StoreError::Database`].
 pub async fn missed(
     tx: &Transaction<'_>,
     keys: &[RunKey],
 ) -> Result<BTreeMap<RunKey, MisfireCause>, StoreError> {
-    let unknown =
-        |error: UnknownName| StoreError::Corrupt { what: "misfire.cause", problem: error.to_string() };
     let (jobs, occurrences): (Vec<_>, Vec<_>) =
         keys.iter().map(|key| (key.job_id.0, key.scheduled_for)).unzip();
     let rows = tx.query(sql!("verdict/missed.sql"), &[&jobs, &occurrences]).await?;
-    let read = |row: &Row| {
-        let cause = row.get::<_, &str>("cause").parse().map_err(unknown)?;
-        Ok((key(row, "scheduled_for"), cause))
-    };
-    rows.iter().map(read).collect()
+    let cause = |row: &Row| row.get::<_, &str>("cause").parse().unwrap_or(MisfireCause::Unknown);
+    Ok(rows.iter().map(|row| (key(row, "scheduled_for"), cause(row))).collect())
 }
 
 /// Records verdicts and returns the occurrences that had none of this kind before: only those are told to anybody.

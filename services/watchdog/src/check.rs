@@ -19,13 +19,13 @@ use crate::message;
 use crate::walk::{Expected, Walk, is_awaited, walk};
 use chrono::{DateTime, Utc};
 use complain::{Miss, Owner, complain};
-use model::alert::{Judgement, Kind, judge};
+use model::alert::{Cause, Judgement, Kind, judge};
 use model::ids::RunKey;
 use model::run::MisfireCause;
 use schedule::DateSets;
 use std::collections::BTreeMap;
 use store::fence::{self, Term};
-use store::verdict::{self, Evidence, Verdict};
+use store::verdict::{self, Evidence, Shown, Verdict};
 use store::watch_cursor::{self, Cursor, Due};
 use store::{Retry, Store, StoreError, Transaction};
 
@@ -222,7 +222,7 @@ fn key(cursor: &Cursor, expected: &Expected) -> RunKey {
 /// The occurrences without success that somebody waits for, and how many there are that nobody does.
 fn misses(
     walks: &[(&Cursor, Walk)],
-    evidence: &BTreeMap<RunKey, Evidence>,
+    evidence: &Shown,
     recorded: &BTreeMap<RunKey, MisfireCause>,
 ) -> (Vec<Miss>, usize) {
     let (mut misses, mut withdrawn) = (Vec::new(), 0);
@@ -230,14 +230,23 @@ fn misses(
         let awaited = is_awaited(cursor);
         for expected in &walk.expected {
             let key = key(cursor, expected);
-            let found = evidence.get(&key);
-            match judge(Evidence::seen(found), expected.deadline) {
+            let shown = evidence.get(&key);
+            let found = shown.and_then(|shown| shown.as_ref().ok());
+            let unreadable = shown.and_then(|shown| shown.as_ref().err());
+            let judgement = match unreadable {
+                // It may have succeeded; that is for somebody to look at, who is told of it.
+                Some(_) => Judgement::Missed(Cause::Unreadable),
+                None => judge(Evidence::seen(found), expected.deadline),
+            };
+            match judgement {
                 Judgement::InTime => {}
                 Judgement::Missed(cause) if awaited => {
                     let verdict = Verdict { key, deadline: expected.deadline, cause };
-                    let detail = recorded
-                        .get(&key)
-                        .map_or_else(|| message::detail(cause, found), |why| message::missed(*why));
+                    let detail = match (unreadable, recorded.get(&key)) {
+                        (Some(problem), _) => message::unreadable(problem),
+                        (None, Some(why)) => message::missed(*why),
+                        (None, None) => message::detail(cause, found),
+                    };
                     misses.push(Miss { verdict, detail, reason: found.and_then(|found| found.reason) });
                 }
                 Judgement::Missed(_) | Judgement::Withdrawn => withdrawn += 1,

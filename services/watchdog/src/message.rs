@@ -8,7 +8,7 @@
 mod job;
 mod wire;
 
-pub use job::{Alert, detail, missed, opened, resolved};
+pub use job::{Alert, detail, missed, opened, resolved, unreadable};
 pub use wire::Unreadable;
 
 use chrono::{DateTime, Utc};

@@ -12,7 +12,7 @@ use model::ids::{JobId, RunKey};
 use model::run::Phase;
 use std::collections::{BTreeMap, BTreeSet};
 use store::fence::{self, Term};
-use store::verdict::{self, Evidence, Verdict};
+use store::verdict::{self, Evidence, Shown, Verdict};
 use store::{Store, StoreError, Transaction, ends};
 
 /// Ends are looked at by their time for so long: statements, and pauses between them, are limited to seconds. What is
@@ -95,7 +95,7 @@ async fn complaints(
     for (key, since) in slow {
         let asked =
             found.get(&key.job_id).is_some_and(|owner| owner.definition.alert.on.runtime_over.is_some());
-        if let Some(evidence) = evidence.get(key).filter(|_| asked) {
+        if let Some(evidence) = readable(&evidence, key).filter(|_| asked) {
             let detail = message::detail(Cause::Slow, Some(evidence));
             let verdict = Verdict { key: *key, deadline: *since, cause: Cause::Slow };
             misses.entry(Kind::Runtime).or_default().push(Miss { verdict, detail, reason: None });
@@ -112,6 +112,11 @@ async fn complaints(
     Ok(Summary { missed: 0, ..summary })
 }
 
+/// What the ledger shows of a run; none when that can't be read, which is said when its deadline is judged.
+fn readable<'a>(evidence: &'a Shown, key: &RunKey) -> Option<&'a Evidence> {
+    evidence.get(key)?.as_ref().ok()
+}
+
 fn of(job_id: JobId, owner: &ends::Owner) -> Owner<'_> {
     Owner { job_id, tenant_id: owner.tenant_id, name: &owner.name, definition: Some(&owner.definition) }
 }
@@ -120,12 +125,12 @@ fn of(job_id: JobId, owner: &ends::Owner) -> Owner<'_> {
 fn misses(
     ended: &[(RunKey, DateTime<Utc>)],
     owners: &BTreeMap<JobId, ends::Owner>,
-    evidence: &BTreeMap<RunKey, Evidence>,
+    evidence: &Shown,
     streaks: &BTreeMap<RunKey, u16>,
 ) -> BTreeMap<Kind, Vec<Miss>> {
     let mut misses: BTreeMap<Kind, Vec<Miss>> = BTreeMap::new();
     for (key, at) in ended {
-        let (Some(owner), Some(seen)) = (owners.get(&key.job_id), evidence.get(key)) else { continue };
+        let (Some(owner), Some(seen)) = (owners.get(&key.job_id), readable(evidence, key)) else { continue };
         let Some(cause) = cause(seen.phase) else { continue };
         let failures = streaks.get(key).copied().unwrap_or_default();
         for kind in owner.definition.alert.on.of_end(seen.phase, seen.reason, failures) {

@@ -132,6 +132,12 @@ pub fn missed(cause: MisfireCause) -> String {
     format!("it was missed and gets no run by the job's misfire policy: {why}")
 }
 
+/// That what the ledger shows of an occurrence can't be read, in words.
+pub fn unreadable(problem: &str) -> String {
+    let text = format!("this version of the watchdog can't read what became of it: {problem}");
+    text.chars().take(DETAIL_CHARS_MAX).collect()
+}
+
 /// Why an occurrence had no success, in words.
 pub fn detail(cause: Cause, evidence: Option<&Evidence>) -> String {
     let Some(seen) = evidence else { return "it was never planned, the ledger does not know it".to_owned() };
@@ -154,6 +160,7 @@ pub fn detail(cause: Cause, evidence: Option<&Evidence>) -> String {
         Cause::Lost => format!("its workers were lost, {} times", seen.attempt),
         Cause::Cancelled => format!("it was cancelled, {reason}"),
         Cause::Skipped => format!("it was skipped, {reason}"),
+        Cause::Unreadable => unreadable("its state is unknown"),
         Cause::Slow => format!(
             "attempt {} was taken at {} and takes longer than alert.on.runtimeOver allows",
             seen.attempt,
@@ -209,6 +216,10 @@ fn what_to_do(cause: Cause, job: &str, queue: &str) -> String {
         Cause::SucceededLate => {
             format!("The work is done. If it always takes this long, raise alert.successWithin; else look at {runs}.")
         }
+        Cause::Unreadable => format!(
+            "Look at {runs} for what became of it, and bring all services to one release: a later one than the watchdog's \
+             wrote it."
+        ),
         Cause::Cancelled => format!("Look at {runs}. If the work is still wanted, start it."),
         Cause::Skipped => format!(
             "Look at {runs} for the reason. If earlier runs block later ones, the work takes longer than its schedule \

@@ -1,0 +1,94 @@
+//! What can't be read, or is not wanted, of one keeps no other from being judged and told; over a clock that the test moves.
+
+mod support;
+
+use model::check_in::{Definition, Report};
+use model::ids::{JobId, TenantId};
+use model::severity::Severity;
+use std::collections::BTreeMap;
+use std::time::Duration as Time;
+use store::check_in;
+use store::fence::Term;
+use support::{Cell, definition, noon, rows};
+use uuid::Uuid;
+
+const HOUR: i64 = 3_600;
+
+async fn cell() -> (Cell, Term) {
+    let cell = Cell::create().await;
+    cell.channel("oncall", "http://127.0.0.1:1/hook", None).await;
+    let term = cell.lead(1).await;
+    (cell, term)
+}
+
+/// A check-in that is expected each hour, whose token is its name.
+async fn check_in(cell: &Cell, name: &str) {
+    let definition = Definition {
+        schedule: Some("0 * * * *".to_owned()),
+        timezone: "UTC".to_owned(),
+        period: None,
+        grace: Time::from_secs(60),
+        max_runtime: None,
+        channels: vec!["oncall".to_owned()],
+        repeat: None,
+        severity: Severity::Warning,
+        labels: BTreeMap::from([("team".to_owned(), "storage".to_owned())]),
+    };
+    let mut client = cell.store.client("test").await.expect("connected");
+    let tx = client.begin("test").await.expect("begun");
+    let judge_at = Some(noon(HOUR + 63));
+    let new = check_in::New { id: Uuid::new_v4(), name, definition: &definition, secret: name, judge_at };
+    check_in::insert(&tx, TenantId::DEFAULT, noon(0), &new).await.expect("stored");
+    tx.commit().await.expect("committed");
+}
+
+async fn report(cell: &Cell, name: &str, second: i64) {
+    cell.clock_to(second).await;
+    check_in::report(&cell.store, name, Report::Success, "").await.expect("noted");
+}
+
+/// A later release may know of reports that this one does not.
+#[tokio::test]
+async fn a_report_that_can_not_be_read_keeps_no_other_check_in_from_being_judged() {
+    let (cell, term) = cell().await;
+    check_in(&cell, "newer").await;
+    check_in(&cell, "backup").await;
+    report(&cell, "newer", HOUR).await;
+    rows!(cell, "ALTER TABLE check_in_report DROP CONSTRAINT check_in_report_kind_check");
+    rows!(cell, "UPDATE check_in_report SET kind = 'LOG'");
+    assert_eq!(cell.check(term, HOUR + 64).await.opened, 1);
+    let told = rows!(cell, "SELECT c.name FROM alert a JOIN check_in c ON c.id = a.check_in_id");
+    assert_eq!(told[0].get::<_, String>(0), "backup");
+    // It stays where it is, and is looked at again.
+    rows!(cell, "UPDATE check_in_report SET kind = 'FAIL'");
+    assert_eq!(cell.check(term, HOUR + 700).await.opened, 1);
+}
+
+/// A later release may know of states that this one does not.
+#[tokio::test]
+async fn a_run_that_can_not_be_read_is_told_and_keeps_no_other_from_being_judged() {
+    let (cell, term) = cell().await;
+    rows!(cell, "ALTER TYPE run_state ADD VALUE 'ABANDONED'");
+    rows!(cell, "ALTER TYPE run_reason ADD VALUE 'FORGOTTEN'");
+    let newer = cell.job("newer", &definition("* * * * *", 10)).await;
+    let failed = cell.job("failed", &definition("* * * * *", 10)).await;
+    let sound = cell.job("sound", &definition("* * * * *", 10)).await;
+    cell.run(newer, 60, "ABANDONED", Some("FORGOTTEN"), Some(65)).await;
+    cell.run(failed, 60, "FAILED", Some("FORGOTTEN"), Some(65)).await;
+    cell.success(sound, 60, 65).await;
+    let judged = cell.check(term, 74).await;
+    assert_eq!((judged.judged, judged.missed, judged.opened), (3, 2, 2));
+    let cause = async |job: JobId| -> String {
+        rows!(cell, "SELECT cause || ': ' || detail FROM alert WHERE job_id = $1", job.0)[0].get(0)
+    };
+    assert!(
+        cause(newer).await.starts_with("UNREADABLE: this version of the watchdog"),
+        "{}",
+        cause(newer).await
+    );
+    assert!(cause(failed).await.starts_with("FAILED: attempt 1 failed"), "{}", cause(failed).await);
+    cell.success(newer, 120, 125).await;
+    cell.success(failed, 120, 125).await;
+    cell.success(sound, 120, 125).await;
+    assert_eq!(cell.check(term, 134).await.resolved, 2);
+}
