@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 mod judging;
 
-pub use judging::{Complaint, Due, advance, lock_due, raise, recovered};
+pub use judging::{Complaint, Due, Recovered, advance, lock_due, raise, recovered};
 
 /// The constraint that a second check-in of one name violates.
 pub const NAME_TAKEN: &str = "check_in_by_name";

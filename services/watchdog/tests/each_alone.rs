@@ -64,6 +64,25 @@ async fn a_report_that_can_not_be_read_keeps_no_other_check_in_from_being_judged
     assert_eq!(cell.check(term, HOUR + 700).await.opened, 1);
 }
 
+#[tokio::test]
+async fn an_end_is_told_though_what_was_told_of_the_opening_can_not_be_read() {
+    let (cell, term) = cell().await;
+    check_in(&cell, "backup").await;
+    assert_eq!(cell.check(term, HOUR + 64).await.deliveries, 1);
+    let id: Uuid = rows!(cell, "SELECT id FROM alert")[0].get(0);
+    rows!(cell, "UPDATE alert_delivery SET body = '{}'");
+    report(&cell, "backup", HOUR + 100).await;
+    let ended = cell.check(term, HOUR + 101).await;
+    assert_eq!((ended.resolved, ended.deliveries), (1, 1));
+    let body: String = rows!(cell, "SELECT body FROM alert_delivery WHERE event = 'RESOLVED'")[0].get(0);
+    let body: serde_json::Value = serde_json::from_str(&body).expect("JSON");
+    assert_eq!(body["type"], "alert.resolved");
+    let data = &body["data"];
+    assert_eq!((&data["dedupKey"], &data["alertId"]), (&id.to_string().into(), &id.to_string().into()));
+    assert_eq!((&data["subject"]["name"], &data["severity"]), (&"backup".into(), &"WARNING".into()));
+    assert_eq!(data["labels"]["team"], "storage");
+}
+
 /// A later release may know of states that this one does not.
 #[tokio::test]
 async fn a_run_that_can_not_be_read_is_told_and_keeps_no_other_from_being_judged() {

@@ -1,6 +1,6 @@
 -- Locks up to $1 open alerts of check-ins that have nothing left to complain about: it is deleted or paused, or has reported
 -- success after the last thing that is complained of. A row for each, with why.
-SELECT a.id, c.name,
+SELECT a.id, a.check_in_id, c.name, a.first_occurrence, a.last_occurrence, a.count, a.cause, a.severity, a.labels,
        CASE WHEN c.deleted_at IS NOT NULL THEN 'JOB_DELETED'
             WHEN c.paused_at IS NOT NULL THEN 'JOB_PAUSED'
             ELSE 'SUCCEEDED' END AS resolution

@@ -4,11 +4,12 @@
 //! about that one, so that it keeps nobody else from being judged. How one is judged is [`model::check_in::judge`]'s.
 
 use super::reported;
-use crate::alert::{json, milliseconds};
+use crate::alert::{Resolution, json, labels, milliseconds};
 use crate::{StoreError, Transaction, sql};
 use chrono::{DateTime, Utc};
 use model::check_in::{Cause, Definition, Judged, Position, Reported};
 use model::ids::TenantId;
+use model::severity::Severity;
 use std::collections::BTreeMap;
 use tokio_postgres::Row;
 use uuid::Uuid;
@@ -51,6 +52,29 @@ pub struct Complaint {
     pub cause: Cause,
     /// The same in words.
     pub detail: String,
+}
+
+/// An alert of a check-in that has nothing left to complain about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recovered {
+    /// The alert's identity.
+    pub id: Uuid,
+    /// The check-in.
+    pub check_in_id: Uuid,
+    /// The check-in's name.
+    pub name: String,
+    /// The first instant that is complained of, and the last one.
+    pub span: (DateTime<Utc>, DateTime<Utc>),
+    /// How many.
+    pub count: i64,
+    /// Why, for the last one, as stored.
+    pub cause: String,
+    /// How grave it is; as by default when this version does not know it.
+    pub severity: Severity,
+    /// The check-in's labels when it was opened.
+    pub labels: BTreeMap<String, String>,
+    /// What ended it.
+    pub resolution: Resolution,
 }
 
 /// Locks up to `limit` due check-ins; those that somebody else has locked are left out.
@@ -150,15 +174,24 @@ pub async fn raise(
     Ok(raised.filter(|(id, _)| ids.contains(id)).collect())
 }
 
-/// Locks up to `limit` open alerts of check-ins that have nothing left to complain about, with the check-in's name and
-/// what ends each.
+/// Locks up to `limit` open alerts of check-ins that have nothing left to complain about.
 ///
 /// # Errors
 /// [`StoreError::Database`].
-pub async fn recovered(
-    tx: &Transaction<'_>,
-    limit: i64,
-) -> Result<Vec<(Uuid, String, crate::alert::Resolution)>, StoreError> {
+pub async fn recovered(tx: &Transaction<'_>, limit: i64) -> Result<Vec<Recovered>, StoreError> {
     let rows = tx.query(sql!("alert/recovered_check_ins.sql"), &[&limit]).await?;
-    rows.iter().map(|row| Ok((row.get("id"), row.get("name"), crate::alert::resolution(row)?))).collect()
+    let read = |row: &Row| {
+        Ok(Recovered {
+            id: row.get("id"),
+            check_in_id: row.get("check_in_id"),
+            name: row.get("name"),
+            span: (row.get("first_occurrence"), row.get("last_occurrence")),
+            count: row.get("count"),
+            cause: row.get("cause"),
+            severity: row.get::<_, &str>("severity").parse().unwrap_or_default(),
+            labels: labels(&row.get("labels")),
+            resolution: crate::alert::resolution(row)?,
+        })
+    };
+    rows.iter().map(read).collect()
 }

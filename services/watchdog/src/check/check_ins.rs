@@ -13,10 +13,11 @@ use model::check_in::{self, Cause, Definition, Judged};
 use model::ids::instant_text;
 use model::policy::{DstFold, DstGap};
 use schedule::{Schedule, Spec};
+use service::runtime::chain;
 use std::collections::BTreeMap;
 use store::alert::Resolution;
 use store::alert_delivery::{self, Delivery};
-use store::check_in::{Complaint, Due};
+use store::check_in::{Complaint, Due, Recovered};
 use store::fence::{self, Term};
 use store::{Store, StoreError, Transaction, alert, alert_life};
 use uuid::Uuid;
@@ -200,18 +201,17 @@ async fn resolve(tx: &Transaction<'_>, limit: i64) -> Result<Summary, StoreError
     if recovered.is_empty() {
         return Ok(Summary::default());
     }
-    let ends: Vec<_> = recovered.iter().map(|(id, _, resolution)| (*id, *resolution)).collect();
+    let ends: Vec<_> = recovered.iter().map(|alert| (alert.id, alert.resolution)).collect();
     let resolved = alert::resolve(tx, &ends).await?;
     let ids: Vec<_> = ends.iter().map(|(id, _)| *id).collect();
     let openings = alert_life::openings(tx, &ids).await?;
     let mut deliveries = Vec::new();
-    for (id, name, resolution) in &recovered {
-        let Some(at) = resolved.get(id) else { continue };
-        tracing::info!(check_in.name = name, alert.id = %id, "An alert is resolved");
-        let told = openings.iter().filter(|(alert, _, _)| alert == id);
-        deliveries.extend(told.filter_map(|(_, channel, body)| {
-            let body = end(body, name, *resolution, *at)?;
-            Some(delivery(*id, *channel, alert_delivery::Event::Resolved, &body))
+    for found in &recovered {
+        let Some(at) = resolved.get(&found.id) else { continue };
+        tracing::info!(check_in.name = found.name, alert.id = %found.id, "An alert is resolved");
+        let told = openings.iter().filter(|(alert, _, _)| *alert == found.id);
+        deliveries.extend(told.map(|(_, channel, body)| {
+            delivery(found.id, *channel, alert_delivery::Event::Resolved, &end(found, body, *at))
         }));
     }
     alert_delivery::insert(tx, &deliveries).await?;
@@ -220,10 +220,15 @@ async fn resolve(tx: &Transaction<'_>, limit: i64) -> Result<Summary, StoreError
     Ok(Summary { resolved: resolved.len(), deliveries: deliveries.len(), ..Summary::default() })
 }
 
-/// The body that tells of the end of what `opening` told; none when that can't be read.
-fn end(opening: &str, name: &str, resolution: Resolution, at: DateTime<Utc>) -> Option<String> {
-    let opening = Message::of_body(opening).ok()?;
-    let why = match resolution {
+/// The body that tells of the end of what `opening` told. An end is told though that can't be read: else the receiver's
+/// incident stayed open for ever.
+fn end(found: &Recovered, opening: &str, at: DateTime<Utc>) -> String {
+    let opening = Message::of_body(opening).unwrap_or_else(|error| {
+        tracing::error!(alert.id = %found.id, error = chain(&error), "What was told of an alert can't be read");
+        as_kept(found)
+    });
+    let name = &found.name;
+    let why = match found.resolution {
         Resolution::Succeeded => "has reported success again",
         Resolution::JobDeleted => "was deleted",
         Resolution::JobPaused => "was paused",
@@ -231,5 +236,28 @@ fn end(opening: &str, name: &str, resolution: Resolution, at: DateTime<Utc>) -> 
     };
     let summary = format!("{name} {why}, after it was missing since {}", instant_text(opening.since));
     let what_to_do = "Nothing.".to_owned();
-    Some(Message { event: Event::Resolved, at, summary, what_to_do, ..opening }.body())
+    Message { event: Event::Resolved, at, summary, what_to_do, ..opening }.body()
+}
+
+/// The opening, as far as the alert's row has it; receivers know it by the same key.
+fn as_kept(found: &Recovered) -> Message {
+    let (first, last) = found.span;
+    Message {
+        event: Event::Opened,
+        at: first,
+        alert_id: found.id,
+        dedup_key: found.id.to_string(),
+        severity: found.severity,
+        subject: Subject::CheckIn { id: found.check_in_id, name: found.name.clone() },
+        kind: "CHECK_IN".to_owned(),
+        cause: found.cause.clone(),
+        summary: String::new(),
+        what_to_do: String::new(),
+        since: first,
+        count: found.count,
+        examples: Vec::new(),
+        labels: found.labels.clone(),
+        link: None,
+        occurrences: Some(Occurrences { first, last, deadline: last }),
+    }
 }
