@@ -2,8 +2,9 @@
 
 mod support;
 
+use model::alert::on::On;
 use model::check_in::{Definition, Report};
-use model::ids::{JobId, TenantId};
+use model::ids::{JobId, RunKey, TenantId};
 use model::severity::Severity;
 use std::collections::BTreeMap;
 use std::time::Duration as Time;
@@ -110,4 +111,43 @@ async fn a_run_that_can_not_be_read_is_told_and_keeps_no_other_from_being_judged
     cell.success(failed, 120, 125).await;
     cell.success(sound, 120, 125).await;
     assert_eq!(cell.check(term, 134).await.resolved, 2);
+}
+
+/// What never gets a verdict would be found with each look, and be among the first.
+#[tokio::test]
+async fn runs_of_jobs_whose_owners_want_no_alert_take_no_places_of_others() {
+    let (cell, _) = cell().await;
+    let runtime_over = Some(Time::from_secs(1));
+    let on = On { failed: true, runtime_over, ..On::default() };
+    let mut jobs = Vec::new();
+    for disabled in [true, false] {
+        let mut definition = definition("* * * * *", HOUR.unsigned_abs());
+        definition.alert.disabled = disabled;
+        definition.alert.on = on.clone();
+        jobs.push(cell.job(if disabled { "quiet" } else { "loud" }, &definition).await);
+    }
+    for job in &jobs {
+        cell.end(*job, 60, "FAILED", "WORK_FAILED", 65).await;
+    }
+    rows!(cell, "UPDATE run SET accepted_at = scheduled_for");
+    // As what is committed late is found.
+    rows!(
+        cell,
+        "INSERT INTO run_event (tenant_id, xid, at, phase, reason, job_id, scheduled_for, attempt) \
+                 SELECT tenant_id, pg_current_xact_id(), finished_at, 'FAILED', 'WORK_FAILED', ARRAY[job_id], ARRAY[scheduled_for], ARRAY[1] \
+                 FROM run"
+    );
+    cell.clock_to(70).await;
+    let mut client = cell.store.client("test").await.expect("connected");
+    let tx = client.begin("test").await.expect("begun");
+    let mut position = store::ends::position(&tx).await.expect("read");
+    position.seen = Some("3:3:".to_owned());
+    let wanted = RunKey::new(jobs[1], noon(60));
+    let keys = |found: Vec<(RunKey, _)>| found.into_iter().map(|(key, _)| key).collect::<Vec<_>>();
+    let ended = store::ends::ended(&tx, noon(0), position.at, position.floor, 10).await.expect("asked");
+    assert_eq!(keys(ended), [wanted]);
+    let late = store::ends::ended_unseen(&tx, &position, position.at, 10).await.expect("asked");
+    assert_eq!(keys(late), [wanted]);
+    let slow = store::ends::slow(&tx, noon(0), noon(0), 10).await.expect("asked");
+    assert_eq!(keys(slow), [wanted]);
 }

@@ -1,5 +1,6 @@
 -- Up to $4 scheduled runs that ended without success in ($1, $2] and that alert.on of their jobs may be about, in time order;
--- $3: the ledger keeps nothing before. Asked by tenant and state, as the index has it. No row: none.
+-- $3: the ledger keeps nothing before. Those of jobs whose owners want no alert are left out. Asked by tenant and state, as the
+-- index has it. No row: none.
 WITH asking AS MATERIALIZED (
     SELECT DISTINCT tenant_id FROM job WHERE definition -> 'alert' -> 'on' IS NOT NULL AND deleted_at IS NULL
 )
@@ -12,5 +13,6 @@ CROSS JOIN LATERAL (
       AND date_trunc('second', o.scheduled_for) = o.scheduled_for
 ) o
 JOIN job j ON j.id = o.job_id AND j.definition -> 'alert' -> 'on' IS NOT NULL AND j.deleted_at IS NULL
+  AND NOT coalesce((j.definition -> 'alert' ->> 'disabled')::boolean, false)
 WHERE s.state <> 'SKIPPED' OR o.reason = 'OVERLAP'
 ORDER BY o.at, o.job_id LIMIT $4
