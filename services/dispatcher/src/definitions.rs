@@ -1,7 +1,8 @@
 //! What attempts execute, remembered: a generation never changes. Read ahead of the second by [`crate::ahead`], so that a
-//! claim in it need not.
+//! claim in it need not. Invariant: so many at most, and so many bytes of them.
 
 use model::ids::{Generation, JobId};
+use model::validate::limits;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use store::job_revision::{self, Key, Spec};
@@ -10,6 +11,8 @@ use store::{Store, StoreError, Transaction};
 
 /// Definitions that are remembered at most; past it, all are forgotten and read again.
 pub const REMEMBERED_MAX: usize = 50_000;
+/// Bytes of them, as JSON.
+const BYTES_MAX: usize = 256 << 20;
 /// So many are read by one statement.
 const READ_MAX: usize = 2_000;
 
@@ -24,19 +27,38 @@ pub struct Handout {
 
 /// See the module.
 #[derive(Debug, Default)]
-pub struct Definitions(Mutex<HashMap<Key, Arc<Spec>>>);
+pub struct Definitions(Mutex<Known>);
+
+#[derive(Debug, Default)]
+struct Known {
+    specs: HashMap<Key, Arc<Spec>>,
+    bytes: usize,
+}
+
+impl Known {
+    /// Room is made for one that takes so many `bytes`.
+    fn remember(&mut self, key: Key, spec: Spec, bytes: usize) -> Arc<Spec> {
+        if let Some(known) = self.specs.get(&key) {
+            return known.clone();
+        }
+        if self.specs.len() >= REMEMBERED_MAX || self.bytes + bytes > BYTES_MAX {
+            *self = Self::default();
+        }
+        self.bytes += bytes;
+        let spec = Arc::new(spec);
+        self.specs.insert(key, spec.clone());
+        spec
+    }
+}
 
 impl Definitions {
-    fn known(&self) -> MutexGuard<'_, HashMap<Key, Arc<Spec>>> {
+    fn known(&self) -> MutexGuard<'_, Known> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn remember(&self, key: Key, spec: Spec) -> Arc<Spec> {
-        let mut known = self.known();
-        if known.len() >= REMEMBERED_MAX && !known.contains_key(&key) {
-            known.clear();
-        }
-        known.entry(key).or_insert_with(|| Arc::new(spec)).clone()
+        let bytes = serde_json::to_vec(&spec.definition).map_or(limits::WORK_BYTES, |text| text.len());
+        self.known().remember(key, spec, bytes)
     }
 
     /// What is remembered of these, and what is not.
@@ -44,7 +66,7 @@ impl Definitions {
         let (mut found, mut missing) = (HashMap::new(), HashSet::new());
         let known = self.known();
         for key in keys {
-            match known.get(&key) {
+            match known.specs.get(&key) {
                 Some(spec) => drop(found.insert(key, spec.clone())),
                 None => drop(missing.insert(key)),
             }
@@ -123,5 +145,34 @@ fn absent((job, generation): &(JobId, Generation)) -> StoreError {
     StoreError::Corrupt {
         what: "job_revision",
         problem: format!("generation {generation} of job {job} is missing"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+
+    #[test]
+    fn what_is_remembered_has_an_end_in_number_and_in_bytes() {
+        let lease = testing::lease(model::ids::SessionId::random(), 1);
+        let spec = testing::assignment(&lease).spec;
+        let remember = |known: &mut Known, bytes| {
+            known.remember((JobId::random(), Generation::FIRST), spec.as_ref().clone(), bytes);
+            (known.specs.len(), known.bytes)
+        };
+        let mut known = Known::default();
+        assert_eq!(remember(&mut known, BYTES_MAX - 1), (1, BYTES_MAX - 1));
+        assert_eq!(remember(&mut known, 1), (2, BYTES_MAX));
+        assert_eq!(remember(&mut known, 1), (1, 1), "all are forgotten, and read again");
+        let key = (JobId::random(), Generation::FIRST);
+        for _ in 0..2 {
+            known.remember(key, spec.as_ref().clone(), 7);
+            assert_eq!((known.specs.len(), known.bytes), (2, 8), "once is enough");
+        }
+        while known.specs.len() < REMEMBERED_MAX {
+            remember(&mut known, 1);
+        }
+        assert_eq!(remember(&mut known, 1), (1, 1));
     }
 }

@@ -5,6 +5,7 @@
 
 use crate::attach::{self, Connected};
 use crate::finish::{Event, Report};
+use crate::live;
 use crate::reap;
 use crate::roster::{Heard, Link, Said};
 use crate::shared::Shared;
@@ -146,7 +147,7 @@ impl Connection {
                     return ControlFlow::Break(());
                 }
             },
-            Message::Live(live) => self.shared.live.push(session, live),
+            Message::Live(live) => live::hear(&self.shared.live, &self.shared.roster(), session, live),
             Message::Drain(_) => self.shared.roster().drain(session, connection),
             Message::Goodbye(_) => {
                 let seen = Seen { session, dispatcher: self.shared.id, connection };
