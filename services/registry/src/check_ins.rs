@@ -8,6 +8,7 @@ pub use definition::{Written, differences, judge_at, read};
 
 use crate::failure::{Failure, retrying, wrong};
 use crate::registry::Registry;
+use crate::tokens::new_secret;
 use crate::{audit, page};
 use chrono::{DateTime, Utc};
 use model::check_in::{Definition, Reported};
@@ -17,7 +18,7 @@ use rpc::convert::time;
 use rpc::v1;
 use rpc::v1::check_in_service_server::CheckInService;
 use store::check_in::{self, Change, CheckIn, NAME_TAKEN, New};
-use store::{Store, Transaction, alert_channel, api_token, job_change};
+use store::{Store, Transaction, alert_channel, job_change};
 use tonic::{Request, Response, Status};
 use uuid::Uuid;
 
@@ -118,11 +119,6 @@ impl CheckInService for Registry {
         let found = get(&self.store, &caller, &name).await?;
         Ok(Response::new(with_token(found, secret)))
     }
-}
-
-fn new_secret() -> Result<String, Status> {
-    api_token::new_secret()
-        .map_err(|_| Status::unavailable("this machine gives no random numbers: try again"))
 }
 
 /// A check-in as it is shown to whoever made its token.

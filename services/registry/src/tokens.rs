@@ -29,8 +29,7 @@ impl TokenService for Registry {
     ) -> Result<Response<v1::Token>, Status> {
         let caller = Caller::of(&request, Role::Admin)?.clone();
         let written = Written::read(request.into_inner()).map_err(Failure::Invalid)?;
-        let secret = api_token::new_secret()
-            .map_err(|error| rpc::status::internal("drawing a secret", &std::io::Error::other(error)))?;
+        let secret = new_secret()?;
         let token = retrying(|| create(&self.store, &caller, &written, &secret)).await?;
         tracing::info!(
             token.id = %token.id, token.name = token.name, token.role = role_text(token.role),
@@ -63,6 +62,17 @@ impl TokenService for Registry {
         );
         Ok(Response::new(()))
     }
+}
+
+/// A new secret, of a token or of a check-in.
+///
+/// # Errors
+/// [`Failure::Broken`] when the operating system has no randomness to give.
+pub fn new_secret() -> Result<String, Failure> {
+    api_token::new_secret().map_err(|error| {
+        tracing::error!(%error, "The operating system gives no random numbers");
+        Failure::Broken("drawing a secret")
+    })
 }
 
 /// A token as a person asks for it.

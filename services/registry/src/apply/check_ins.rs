@@ -6,6 +6,7 @@ use crate::audit;
 use crate::check_ins::{Written, differences, judge_at};
 use crate::failure::Failure;
 use crate::revisions;
+use crate::tokens::new_secret;
 use rpc::v1::applied::Change as Changed;
 use std::collections::BTreeMap;
 use store::check_in::{self, Change, CheckIn, NAME_TAKEN, New};
@@ -32,7 +33,7 @@ impl Writing<'_> {
 
     async fn create(&mut self, written: &Written) -> Result<(), Failure> {
         let (id, definition) = (Uuid::new_v4(), &written.definition);
-        let secret = format!("{}{}", Uuid::new_v4(), Uuid::new_v4());
+        let secret = new_secret()?;
         let judge_at = judge_at(definition, id, self.at, self.at);
         let new = New { id, name: &written.name, definition, secret: &secret, judge_at };
         let stored = check_in::insert(self.tx, self.caller.tenant_id, self.at, &new).await;
