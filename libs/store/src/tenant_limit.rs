@@ -1,5 +1,5 @@
 //! What a tenant may define and see: how many jobs, how often they run, how large what they run is, how far back their
-//! history goes.
+//! history goes; and how many channels and check-ins it has, whose limits are nobody's to set.
 //!
 //! Invariant: who counts against a limit holds the tenant's row, so that two who create at once don't both find the last
 //! place free. What a tenant gets of the workers is in [`crate::tenant`]. Deliberately not here: what happens when a
@@ -72,6 +72,42 @@ pub async fn set(tx: &Transaction<'_>, tenant: TenantId, limits: &Limits) -> Res
 pub async fn jobs(tx: &Transaction<'_>, tenant: TenantId, most: i64) -> Result<i64, StoreError> {
     let rows = tx.query(sql!("tenant_limit/jobs.sql"), &[&tenant.0, &most]).await?;
     Ok(rows.first().map_or(0, |row| row.get("jobs")))
+}
+
+/// How many channels a tenant has, counted to `most` at most.
+///
+/// # Errors
+/// [`StoreError::Database`].
+pub async fn channels(tx: &Transaction<'_>, tenant: TenantId, most: i64) -> Result<i64, StoreError> {
+    let rows = tx.query(sql!("tenant_limit/channels.sql"), &[&tenant.0, &most]).await?;
+    Ok(rows.first().map_or(0, |row| row.get("found")))
+}
+
+/// How many check-ins a tenant has, counted to `most` at most.
+///
+/// # Errors
+/// [`StoreError::Database`].
+pub async fn check_ins(tx: &Transaction<'_>, tenant: TenantId, most: i64) -> Result<i64, StoreError> {
+    let rows = tx.query(sql!("tenant_limit/check_ins.sql"), &[&tenant.0, &most]).await?;
+    Ok(rows.first().map_or(0, |row| row.get("found")))
+}
+
+/// Whether a tenant has all of these channels and check-ins, each named once. Nothing is locked.
+///
+/// # Errors
+/// [`StoreError::Database`].
+pub async fn are_there(
+    tx: &Transaction<'_>,
+    tenant: TenantId,
+    channels: &[&str],
+    check_ins: &[&str],
+) -> Result<bool, StoreError> {
+    if channels.is_empty() && check_ins.is_empty() {
+        return Ok(true);
+    }
+    let rows = tx.query(sql!("tenant_limit/there.sql"), &[&tenant.0, &channels, &check_ins]).await?;
+    let all = |row: &Row, column, names: &[&str]| row.get::<_, i64>(column) == names.len() as i64;
+    Ok(rows.first().is_some_and(|row| all(row, "channels", channels) && all(row, "check_ins", check_ins)))
 }
 
 /// The instant before which a tenant sees no runs; none when it sees all.

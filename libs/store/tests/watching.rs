@@ -110,9 +110,9 @@ async fn the_statements_of_alerts_and_check_ins_use_their_indexes_on_full_tables
     let instants = vec![now, now];
     let any: Option<Uuid> = None;
     let (none, open): (Vec<&str>, Vec<&str>) = (Vec::new(), vec!["OPEN"]);
-    let hash = vec![7_u8; 32];
+    let (hash, names) = (vec![7_u8; 32], vec!["check-in-7"]);
     let (seen, snapshot) = ("19900:19900:", "20000:20000:");
-    let statements: [(&str, Vec<&(dyn ToSql + Sync)>, &[&str]); 16] = [
+    let statements: [(&str, Vec<&(dyn ToSql + Sync)>, &[&str]); 19] = [
         (
             "verdict/late_ends",
             vec![&now, &seen, &snapshot, &yesterday, &5_000_i64],
@@ -139,8 +139,11 @@ async fn the_statements_of_alerts_and_check_ins_use_their_indexes_on_full_tables
         ("alert/recovered_check_ins", vec![&500_i64], &["alert_one_open_check_in", "check_in_pkey"]),
         ("alert_delivery/openings", vec![&ids], &["alert_delivery_"]),
         ("check_in/lock_due", vec![&500_i64], &["check_in_due"]),
+        ("check_in/has_token", vec![&hash], &["check_in_token_hash_key"]),
         ("check_in/lock_token", vec![&hash], &["check_in_token_hash_key"]),
         ("check_in_report/since", vec![&ids, &instants], &["check_in_report_pkey"]),
+        ("tenant_limit/check_ins", vec![&ids[0], &10_001_i64], &["check_in_by_name"]),
+        ("tenant_limit/there", vec![&tenant, &names, &names], &["check_in_by_name"]),
     ];
     for (name, params, indexes) in statements {
         uses(&client, name, &params, indexes).await;

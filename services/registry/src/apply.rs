@@ -3,8 +3,9 @@
 //! With labels to prune by, jobs that have them and are not in the set are deleted by it. A dry run stores nothing.
 //!
 //! Order of locks: the jobs that exist, those that name a calendar of the set among them, by id; then the tenant's limits,
-//! if jobs may be new; then what is queued of those jobs, the calendars, the channels, the check-ins; then new names. Whoever
-//! overtakes between looking something up and locking it makes the transaction start again.
+//! if jobs, channels or check-ins may be new; then what is queued of those jobs, the calendars, the channels, the
+//! check-ins; then new names. Whoever overtakes between looking something up and locking it makes the transaction start
+//! again.
 
 mod check_ins;
 mod coming;
@@ -14,6 +15,7 @@ mod write;
 use crate::calendars;
 use crate::failure::{Failure, retrying, wrong};
 use crate::limits::Limits;
+use crate::limits::places::{Kind, Places};
 use crate::references::Known;
 use crate::registry::Registry;
 use chrono::{DateTime, Utc};
@@ -73,7 +75,7 @@ async fn apply(store: &Store, caller: &Caller, set: &Set) -> Result<Outcome, Fai
     let mut client = store.client("apply a set").await?;
     let tx = client.begin("apply a set").await?;
     // A set that is wrong anyway waits for nobody's jobs.
-    let Jobs { at, limits, named, users, pruned } = if set.errors.is_empty() {
+    let Jobs { at, limits, places, named, users, pruned } = if set.errors.is_empty() {
         lock_jobs(&tx, caller, set).await?
     } else {
         Jobs { at: job_change::now(&tx).await?, ..Jobs::default() }
@@ -86,6 +88,10 @@ async fn apply(store: &Store, caller: &Caller, set: &Set) -> Result<Outcome, Fai
     if !errors.is_empty() {
         return Err(Failure::Invalid(errors));
     }
+    let new = absent(&set.channel_names(), channels.iter().map(|channel| &channel.name));
+    places.check(&tx, caller, Kind::Channel, new).await?;
+    let new = absent(&set.check_in_names(), check_ins.iter().map(|check_in| &check_in.name));
+    places.check(&tx, caller, Kind::CheckIn, new).await?;
     let mut users = calendars::still_used(&tx, caller, &set.calendar_names(), users).await?;
     users.retain(|user| pruned.iter().all(|job| job.id != user.id));
     let (events, results, steps) = (Vec::new(), Vec::new(), Vec::new());
@@ -115,6 +121,8 @@ struct Jobs {
     at: DateTime<Utc>,
     /// What the tenant may have.
     limits: Limits,
+    /// What of them is left for channels and check-ins.
+    places: Places,
     /// Those of the set that exist, by name.
     named: BTreeMap<String, Stored>,
     /// Those that named a calendar of the set when they were looked for.
@@ -143,6 +151,7 @@ async fn lock_jobs(tx: &Transaction<'_>, caller: &Caller, set: &Set) -> Result<J
     let ids: Vec<JobId> = ids.into_iter().collect();
     let locked = job_change::lock_unqueued(tx, &ids).await?;
     let limits = Limits::hold(tx, caller, found.len() < names.len()).await?;
+    let places = Places::hold_for(tx, caller, &set.channel_names(), &set.check_in_names()).await?;
     let at = job_change::lock_queued(tx, &ids).await?;
     let (mut named, mut locked_users, mut pruned) = (BTreeMap::new(), Vec::new(), Vec::new());
     for job in locked.jobs.into_iter().filter(|job| job.deleted_at.is_none()) {
@@ -158,7 +167,11 @@ async fn lock_jobs(tx: &Transaction<'_>, caller: &Caller, set: &Set) -> Result<J
     pruned.sort_by(|one, other| one.name.cmp(&other.name));
     let same = found.iter().all(|(name, id)| named.get(name).is_some_and(|job| job.id == *id));
     // Renamed or deleted between the look and the lock.
-    if same { Ok(Jobs { at, limits, named, users: locked_users, pruned }) } else { Err(Failure::Overtaken) }
+    if same {
+        Ok(Jobs { at, limits, places, named, users: locked_users, pruned })
+    } else {
+        Err(Failure::Overtaken)
+    }
 }
 
 /// The calendars that the set names or defines, as far as they exist: they stay until the transaction ends.
@@ -188,6 +201,12 @@ async fn lock_channels(tx: &Transaction<'_>, caller: &Caller, set: &Set) -> Resu
         alert_channel::lock(tx, caller.tenant_id, &names).await?
     };
     Ok(stored)
+}
+
+/// How many of the names are not `there`.
+fn absent<'a>(names: &[&str], there: impl Iterator<Item = &'a String>) -> usize {
+    let there: BTreeSet<&str> = there.map(String::as_str).collect();
+    names.iter().filter(|name| !there.contains(*name)).count()
 }
 
 fn by_name<T>(items: Vec<T>, name: impl Fn(&T) -> &String) -> BTreeMap<String, T> {

@@ -6,6 +6,7 @@ mod told;
 pub use definition::{Written, differences, read};
 
 use crate::failure::{Failure, retrying, wrong};
+use crate::limits::places::{Kind, Places};
 use crate::registry::Registry;
 use crate::{audit, page};
 use model::validate;
@@ -113,6 +114,7 @@ async fn list(
 async fn create(store: &Store, caller: &Caller, written: &Written) -> Result<Channel, Failure> {
     let mut client = store.client("create a channel").await?;
     let tx = client.begin("create a channel").await?;
+    Places::hold(&tx, caller).await?.check(&tx, caller, Kind::Channel, 1).await?;
     let at = job_change::now(&tx).await?;
     let channel = written.over(None, caller.tenant_id, at);
     let channel = channel.map_err(|error| Failure::Invalid(vec![error]))?;

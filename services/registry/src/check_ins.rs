@@ -7,6 +7,7 @@ pub mod report;
 pub use definition::{Written, differences, judge_at, read};
 
 use crate::failure::{Failure, retrying, wrong};
+use crate::limits::places::{Kind, Places};
 use crate::registry::Registry;
 use crate::tokens::new_secret;
 use crate::{audit, page};
@@ -203,6 +204,7 @@ async fn hold_channels(
 async fn create(store: &Store, caller: &Caller, written: &Written, secret: &str) -> Result<(), Failure> {
     let mut client = store.client("create a check-in").await?;
     let tx = client.begin("create a check-in").await?;
+    Places::hold(&tx, caller).await?.check(&tx, caller, Kind::CheckIn, 1).await?;
     hold_channels(&tx, caller, &written.definition).await?;
     let at = job_change::now(&tx).await?;
     let id = Uuid::new_v4();

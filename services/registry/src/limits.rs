@@ -1,7 +1,10 @@
 //! A tenant's limits on what it defines, looked at in the transaction that stores the definition; and on what it sees.
 //!
 //! Invariant: of those who create jobs at once, as many succeed as there are places, because each counts while it holds
-//! the tenant's limits. What exists is never measured: a lowered limit breaks nothing, and refuses what comes.
+//! the tenant's limits. What exists is never measured: a lowered limit breaks nothing, and refuses what comes. How many
+//! channels and check-ins there are is in [`places`].
+
+pub mod places;
 
 use crate::definition;
 use crate::failure::Failure;

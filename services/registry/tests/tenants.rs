@@ -203,3 +203,54 @@ async fn a_set_that_prunes_and_creates_locks_the_tenants_limits_before_what_is_q
     assert_eq!(status, 200, "{answer}");
     assert_eq!(registry.sql("SELECT name FROM job WHERE deleted_at IS NULL").await, "new");
 }
+
+/// Ten create at once where one has room.
+async fn one_of_ten(registry: &Arc<Registry>, path: &'static str, written: Value) -> Value {
+    let mut creators = tokio::task::JoinSet::new();
+    for number in 0..10 {
+        let (registry, written) =
+            (registry.clone(), with(written.clone(), json!({ "name": format!("new-{number}") })));
+        creators.spawn(async move { registry.admin("POST", path, Some(&written)).await });
+    }
+    let answers = creators.join_all().await;
+    let of = |code: u16| answers.iter().filter(|(status, _)| *status == code).collect::<Vec<_>>();
+    assert_eq!((of(200).len(), of(429).len()), (1, 9), "{answers:?}");
+    of(429)[0].1.clone()
+}
+
+#[tokio::test]
+async fn a_tenant_has_a_hundred_channels_and_ten_thousand_check_ins_and_no_more() {
+    let registry = Arc::new(Registry::start().await);
+    registry
+        .sql(
+            "INSERT INTO alert_channel (id, tenant_id, created_at, name, kind, url)
+                 SELECT gen_random_uuid(), id, esc_now(), 'old-' || n, 'WEBHOOK', 'http://h/' FROM tenant, generate_series(1, 99) n;
+             INSERT INTO check_in (id, tenant_id, created_at, updated_at, judged_through, looked_through, token_hash, name, definition)
+                 SELECT gen_random_uuid(), id, esc_now(), esc_now(), esc_now(), esc_now(), sha256(n::text::bytea), 'old-' || n, '{}'
+                 FROM tenant, generate_series(1, 9999) n",
+        )
+        .await;
+    let channel = json!({ "webhook": { "url": "http://h/" } });
+    let full = one_of_ten(&registry, "/v1/channels", channel.clone()).await;
+    assert_eq!(full["detail"], "your tenant has 100 of 100 channels: delete one first");
+    let full = one_of_ten(&registry, "/v1/check-ins", json!({ "period": "3600s" })).await;
+    assert_eq!(full["detail"], "your tenant has 10,000 of 10,000 check-ins: delete one first");
+
+    // What is there can be changed, and a set finds no more room than a call.
+    let changed = with(channel.clone(), json!({ "name": "old-1", "match": { "severities": ["CRITICAL"] } }));
+    let set = json!({ "channels": [changed] });
+    assert_eq!(registry.admin("POST", "/v1/apply", Some(&set)).await.0, 200);
+    for (set, more) in [
+        (
+            json!({ "channels": [with(channel.clone(), json!({ "name": "a" })), with(channel.clone(), json!({ "name": "b" }))] }),
+            "channels: 2 more don't fit",
+        ),
+        (json!({ "checkIns": [{ "name": "a", "period": "60s" }] }), "check-ins: delete one first"),
+    ] {
+        let (status, problem) = registry.admin("POST", "/v1/apply", Some(&set)).await;
+        assert!(status == 429 && problem["detail"].as_str().unwrap().contains(more), "{status} {problem}");
+    }
+    let other = registry.token(Some(registry.other_tenant().await), Role::Editor).await;
+    let created = with(channel, json!({ "name": "first" }));
+    assert_eq!(registry.call(&other, "POST", "/v1/channels", Some(&created)).await.unwrap().0, 200);
+}

@@ -116,6 +116,11 @@ impl Set {
             && self.prune.iter().all(|(key, value)| definition.labels.get(key) == Some(value))
     }
 
+    /// The names of the channels that it defines.
+    pub fn channel_names(&self) -> Vec<&str> {
+        self.channels.iter().map(|channel| channel.name.as_str()).collect()
+    }
+
     /// The names of the calendars that it defines.
     pub fn calendar_names(&self) -> Vec<&str> {
         self.calendars.iter().map(|calendar| calendar.name.as_str()).collect()

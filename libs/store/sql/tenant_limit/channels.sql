@@ -1,0 +1,2 @@
+-- How many channels tenant $1 has, counted to $2 at most.
+SELECT count(*) AS found FROM (SELECT FROM alert_channel WHERE tenant_id = $1 AND deleted_at IS NULL LIMIT $2) c
