@@ -3,9 +3,11 @@
 //! For each tenant and trouble one alert stands for all of them while it is open. Its rows here say whom it is to be told
 //! and of how many; a channel is told once. Written by the leading watchdog only, in transactions that hold its fence.
 
+use crate::alert::milliseconds;
 use crate::system_alert::Resolved;
 use crate::{StoreError, Transaction, sql};
 use chrono::{DateTime, Utc};
+use model::alert::life::REPEAT_DEFAULT;
 use model::ids::TenantId;
 use model::system_health::{Open, Trouble};
 use std::collections::{BTreeMap, BTreeSet};
@@ -48,7 +50,7 @@ pub async fn any(tx: &Transaction<'_>) -> Result<bool, StoreError> {
 }
 
 /// Opens the alerts that stand for the jobs of a tenant which one trouble explains, unless they are open; the identity of
-/// each.
+/// each. They are told again every [`REPEAT_DEFAULT`].
 ///
 /// # Errors
 /// [`StoreError::Database`].
@@ -59,7 +61,8 @@ pub async fn raise(
     let ids: Vec<_> = groups.iter().map(|_| Uuid::new_v4()).collect();
     let tenants: Vec<_> = groups.iter().map(|(tenant, _)| tenant.0).collect();
     let kinds: Vec<_> = groups.iter().map(|(_, kind)| kind.as_str()).collect();
-    let rows = tx.query(sql!("alert_group/raise.sql"), &[&ids, &tenants, &kinds]).await?;
+    let repeat = milliseconds(REPEAT_DEFAULT);
+    let rows = tx.query(sql!("alert_group/raise.sql"), &[&ids, &tenants, &kinds, &repeat]).await?;
     let read = |row: &tokio_postgres::Row| {
         let kind = row.get::<_, &str>("kind").parse().ok()?;
         Some(((TenantId(row.get("tenant_id")), kind), row.get("id")))

@@ -4,8 +4,10 @@
 //! that every watchdog may raise, because none can lead, are raised once all the same; the leader raises its own under its
 //! fence. Whom they are told is decided by the watchdog.
 
+use crate::alert::milliseconds;
 use crate::{Store, StoreError, Transaction, sql};
 use chrono::{DateTime, Utc};
+use model::alert::life::REPEAT_DEFAULT;
 use model::ids::{JobId, TenantId};
 use model::severity::Severity;
 use model::system_health::{Subject, Trouble};
@@ -69,13 +71,13 @@ pub async fn open(store: &Store) -> Result<Vec<Subject>, StoreError> {
     Ok(rows.iter().filter_map(subject).collect())
 }
 
-/// Opens an alert, and says when; none when one is open.
+/// Opens an alert, and says when; none when one is open. It is told again every [`REPEAT_DEFAULT`].
 ///
 /// # Errors
 /// [`StoreError::Database`].
 pub async fn raise(tx: &Transaction<'_>, new: New<'_>) -> Result<Option<DateTime<Utc>>, StoreError> {
     let detail: String = new.detail.chars().take(2_048).collect();
-    let params: [&(dyn ToSql + Sync); 7] = [
+    let params: [&(dyn ToSql + Sync); 8] = [
         &new.id,
         &new.tenant.0,
         &new.kind.as_str(),
@@ -83,6 +85,7 @@ pub async fn raise(tx: &Transaction<'_>, new: New<'_>) -> Result<Option<DateTime
         &new.severity.as_str(),
         &new.count,
         &detail,
+        &milliseconds(REPEAT_DEFAULT),
     ];
     let rows = tx.query(sql!("system/raise.sql"), &params).await?;
     Ok(rows.first().map(|row| row.get("opened_at")))

@@ -9,12 +9,17 @@ use model::alert::life::{Event, Telling};
 use model::check_in::{Definition, Report};
 use model::ids::TenantId;
 use model::severity::Severity;
+use model::system_health::Trouble;
 use std::collections::BTreeMap;
 use std::time::Duration as Time;
+use store::alert_delivery::{self, Delivery, Event as Told};
+use store::alert_group;
 use store::check_in::{self, Noted};
 use store::fence::Term;
+use store::system_alert::{self, New};
 use support::{Cell, LIMITS, definition, noon, rows};
 use uuid::Uuid;
+use watchdog::message::Message;
 use watchdog::{Dates, check};
 
 const HOUR: i64 = 3_600;
@@ -69,6 +74,54 @@ async fn an_alert_is_repeated_every_four_hours_until_somebody_acknowledges_it() 
     assert_eq!(history(&cell).await, ["OPENED", "REPEATED", "REPEATED", "ACKNOWLEDGED by ann"]);
     let body: String = rows!(cell, "SELECT body FROM alert_delivery WHERE event = 'ACKNOWLEDGED'")[0].get(0);
     assert!(body.contains("ann looks after it: invoices"), "{body}");
+}
+
+/// Opens an alert about the system that stands by itself, or one that stands for the jobs which it makes late.
+async fn open_about_the_system(cell: &Cell, is_group: bool) -> Uuid {
+    let mut client = cell.store.client("test").await.expect("connected");
+    let tx = client.begin("test").await.expect("begun");
+    let id = if is_group {
+        let group = (TenantId::DEFAULT, Trouble::NoTicker);
+        alert_group::raise(&tx, &[group].into()).await.expect("raised")[&group]
+    } else {
+        let (id, tenant, kind) = (Uuid::new_v4(), TenantId::DEFAULT, Trouble::NoTicker);
+        let new =
+            New { id, tenant, kind, about: "", severity: Severity::Critical, count: 1, detail: "none leads" };
+        system_alert::raise(&tx, new).await.expect("asked").expect("opened");
+        id
+    };
+    let channel_id = rows!(cell, "SELECT id FROM alert_channel")[0].get(0);
+    let body = Message::test(id, "oncall", noon(0)).body();
+    let opening = Delivery { id: Uuid::new_v4(), alert_id: id, channel_id, event: Told::Opened, body };
+    alert_delivery::insert(&tx, &[opening]).await.expect("stored");
+    tx.commit().await.expect("committed");
+    id
+}
+
+#[tokio::test]
+async fn alerts_about_the_system_are_repeated_until_somebody_acknowledges_them_too() {
+    for is_group in [false, true] {
+        let cell = Cell::create().await;
+        cell.channel("oncall", "http://127.0.0.1:1/hook", None).await;
+        let term = cell.lead(1).await;
+        cell.clock_to(0).await;
+        let id = open_about_the_system(&cell, is_group).await;
+        assert_eq!(cell.check(term, 4 * HOUR - 5).await.deliveries, 0);
+        assert_eq!(cell.check(term, 4 * HOUR + 5).await.deliveries, 1);
+        assert_eq!(cell.check(term, 8 * HOUR + 10).await.deliveries, 1);
+        act(&cell, id, Event::Acknowledge, "ACKNOWLEDGED").await;
+        assert_eq!(cell.check(term, 8 * HOUR + 20).await.deliveries, 1);
+        assert_eq!(cell.check(term, 23 * HOUR).await.deliveries, 0);
+        assert_eq!(told(&cell).await, ["OPENED", "REPEATED", "ACKNOWLEDGED"]);
+    }
+}
+
+#[tokio::test]
+async fn what_nobody_was_told_of_is_not_said_to_be_told_again() {
+    let (cell, term, _) = with_open_alert(None).await;
+    rows!(cell, "DELETE FROM alert_delivery");
+    assert_eq!(cell.check(term, 4 * HOUR + 80).await.deliveries, 0);
+    assert_eq!(history(&cell).await, ["OPENED"]);
 }
 
 #[tokio::test]

@@ -32,11 +32,13 @@ pub async fn batch(store: &Store, term: Term, limit: i64) -> Result<Summary, Sto
         let (life, telling) = next(alert);
         lives.push((alert.id, life, None));
         let Some(telling) = telling else { continue };
-        if telling == Telling::Repeated {
+        let told = openings.iter().filter(|(id, _, _)| *id == alert.id);
+        let before = deliveries.len();
+        deliveries.extend(told.filter_map(|(_, channel, body)| again(alert, telling, *channel, body)));
+        // What nobody was told of, or with another alert, is not told again either.
+        if telling == Telling::Repeated && deliveries.len() > before {
             events.push((alert.id, telling.as_str(), alert.detail.as_str()));
         }
-        let told = openings.iter().filter(|(id, _, _)| *id == alert.id);
-        deliveries.extend(told.filter_map(|(_, channel, body)| again(alert, telling, *channel, body)));
     }
     alert_life::live_on(&tx, &lives, None).await?;
     alert_delivery::insert(&tx, &deliveries).await?;
