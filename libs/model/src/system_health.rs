@@ -17,7 +17,7 @@ pub use observation::{
 };
 
 use crate::policy::named;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 named! {
@@ -142,9 +142,12 @@ impl Previous {
         previous
     }
 
-    /// Learns what others have told and not taken back.
-    pub fn adopt(&mut self, subjects: impl IntoIterator<Item = Subject>) {
-        for subject in subjects {
+    /// Learns what is open, whoever opened it. What was told and is not open any more was resolved by somebody: if it
+    /// goes on, that counts as seen from now on.
+    pub fn adopt(&mut self, open: impl IntoIterator<Item = Subject>) {
+        let open: BTreeSet<_> = open.into_iter().collect();
+        self.0.retain(|subject, held| !held.open || open.contains(subject));
+        for subject in open {
             self.0.entry(subject).or_insert(Held { seen: None, clear: None, open: true }).open = true;
         }
     }

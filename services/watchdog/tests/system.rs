@@ -183,6 +183,26 @@ async fn each_trouble_is_told_once_and_its_end_once() {
     watched.stop().await;
 }
 
+/// The leader's own, which it looks at less often, and one that any watchdog tells.
+#[tokio::test]
+async fn a_trouble_that_goes_on_is_told_anew_after_somebody_resolved_it() {
+    let mut watched = Watched::start(&[]).await;
+    let oncall = Receiver::start(&[]).await;
+    watched.cell.channel("oncall", &oncall.url, None).await;
+    watched.sql("INSERT INTO tzdata (version, changed_at) VALUES ('2099z', esc_now())").await;
+    watched.sql("UPDATE fence SET revision = 1099511627776 WHERE role = 'ticker'").await;
+    for kind in ["TZDATA_DIFFERS", "FENCE_REFUSED"] {
+        let first = wait_for_told(&oncall, kind, "alert.opened").await;
+        let by_hand = "UPDATE alert SET resolved_at = esc_now(), resolution = 'BY_HAND', next_repeat_at = NULL WHERE kind = $1";
+        rows!(watched.cell, by_hand, kind);
+        let anew = async || told(&oncall, kind).into_iter().find(|message| message["data"] != first["data"]);
+        let anew = wait_for(LIMIT, "another page", anew).await;
+        assert_eq!(anew["type"], "alert.opened", "{anew}");
+        assert_ne!(anew["data"]["alertId"], first["data"]["alertId"]);
+    }
+    watched.stop().await;
+}
+
 #[tokio::test]
 async fn a_ticker_that_stands_by_with_another_timezone_database_is_told_by_name() {
     let mut watched = Watched::start(&[]).await;

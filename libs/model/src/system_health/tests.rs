@@ -269,6 +269,26 @@ fn a_successor_neither_tells_again_nor_forgets_to_resolve() {
 }
 
 #[test]
+fn what_somebody_resolved_is_told_anew_when_it_goes_on_for_its_hold() {
+    let (mut previous, start) = (Previous::default(), Instant::now());
+    let wrong = [condition(Trouble::NoTicker, ""), condition(Trouble::NoWorker, "a/x")];
+    step(&mut previous, start, 0, &wrong);
+    assert_eq!(step(&mut previous, start, 2, &wrong), ["+NO_TICKER", "+NO_WORKERa/x"]);
+    previous.adopt([(Trouble::NoTicker, String::new())]);
+    assert_eq!(step(&mut previous, start, 10, &wrong), [""; 0]);
+    assert_eq!(step(&mut previous, start, 12, &wrong), ["+NO_WORKERa/x"]);
+}
+
+#[test]
+fn what_is_seen_and_not_told_yet_is_no_matter_of_what_is_open() {
+    let (mut previous, start) = (Previous::default(), Instant::now());
+    let wrong = [condition(Trouble::NoTicker, "")];
+    step(&mut previous, start, 0, &wrong);
+    previous.adopt([]);
+    assert_eq!(step(&mut previous, start, 2, &wrong), ["+NO_TICKER"]);
+}
+
+#[test]
 fn what_could_not_be_written_is_told_at_the_next_look() {
     let (mut previous, start) = (Previous::default(), Instant::now());
     let wrong = [condition(Trouble::JobBroken, "j")];

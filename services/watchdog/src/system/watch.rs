@@ -1,6 +1,7 @@
 //! The leader's look at the system: tickers, dispatchers, workers, clocks, and less often what changes slowly.
 //!
-//! Invariant: what it tells is written under its fence. A successor goes on from the alerts that it finds open.
+//! Invariant: what it tells is written under its fence. A successor goes on from the alerts that it finds open; and whoever
+//! leads sees, when it looks at what changes slowly, which of them somebody has resolved.
 
 use super::write::Write;
 use crate::config::WatchdogConfig;
@@ -112,6 +113,9 @@ impl Watch {
 
     async fn look(&mut self, term: Term, jumped: bool) -> Result<Looked, StoreError> {
         let (observation, ticker_silent) = self.observe(jumped).await?;
+        if observation.outlook.is_some() {
+            self.previous.adopt(system_alert::open(&self.store).await?);
+        }
         let (mut looked, found) = conditions(&observation, &self.settings.limits);
         if self.steady.elapsed() < GRACE {
             looked.retain(|kind| {
