@@ -1,12 +1,18 @@
 //! Who is not told: nobody is paged for what the owner of a job did to it, and told of its end at once.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that can't go on has failed")]
 
 mod support;
 
 use model::calendar::Calendars;
+use model::ids::TenantId;
 use model::job::Definition;
 use model::policy::{CalendarRule, MisfirePolicy};
+use model::severity::Severity;
+use model::system_health::Trouble;
 use std::time::Duration;
+use store::system_alert::{self, New};
 use support::{Cell, definition, noon, rows};
+use uuid::Uuid;
 
 const DAY: i64 = 86_400;
 
@@ -206,4 +212,51 @@ async fn a_job_that_is_being_deleted_while_a_rest_of_it_is_due_waits_for_the_del
     tx.commit().await.expect("committed");
     let seen = cell.check(term, 665).await;
     assert_eq!((seen.missed, seen.opened, seen.resolved), (0, 0, 0), "{seen:?}");
+}
+
+/// Opens the alert that nobody works for the default queue.
+async fn no_worker(cell: &Cell) {
+    let mut client = cell.store.client("test").await.expect("connected");
+    let tx = client.begin("test").await.expect("begun");
+    let new = New {
+        id: Uuid::new_v4(),
+        tenant: TenantId::DEFAULT,
+        kind: Trouble::NoWorker,
+        about: "default/default",
+        severity: Severity::Critical,
+        count: 1,
+        detail: "no worker serves it",
+    };
+    system_alert::raise(&tx, new).await.expect("asked").expect("opened");
+    tx.commit().await.expect("committed");
+}
+
+#[tokio::test]
+async fn a_trouble_of_the_system_opens_no_group_for_a_job_that_was_told_of_before() {
+    let cell = Cell::create().await;
+    cell.channel("oncall", "http://127.0.0.1:1/hook", None).await;
+    let term = cell.lead(1).await;
+    let groups = "SELECT coalesce(sum(count), -1)::bigint FROM alert WHERE system_key = 'jobs'";
+    let first = cell.job("first", &definition("* * * * *", 10)).await;
+    cell.run(first, 60, "PLANNED", None, None).await;
+    let opened = cell.check(term, 74).await;
+    assert_eq!((opened.opened, opened.deliveries), (1, 1));
+
+    no_worker(&cell).await;
+    cell.run(first, 120, "PLANNED", None, None).await;
+    let again = cell.check(term, 134).await;
+    assert_eq!((again.missed, again.opened, again.deliveries), (1, 0, 0));
+    assert_eq!(cell.number(groups).await, -1, "nobody belongs to it");
+
+    let second = cell.job("second", &definition("* * * * *", 10)).await;
+    for occurrence in [180, 240] {
+        for job in [first, second] {
+            cell.run(job, occurrence, "PLANNED", None, None).await;
+        }
+        cell.check(term, occurrence + 14).await;
+        assert_eq!(cell.number(groups).await, 1, "a job whose alert opens with the trouble does");
+    }
+    let untold: Vec<_> = rows!(cell, "SELECT untold FROM alert WHERE subject = 'JOB' ORDER BY opened_at");
+    let untold: Vec<bool> = untold.iter().map(|row| row.get(0)).collect();
+    assert_eq!(untold, [false, true], "and is told with its group only");
 }

@@ -96,12 +96,13 @@ pub async fn complain(
     let jobs: Vec<_> = grouped.keys().copied().collect();
     let open = alert::lock_open(tx, &jobs).await?;
     let told = told_elsewhere(tx, kind, owners, &grouped, &open).await?;
-    let by_system = group::find(tx, kind, &missing(&grouped, owners)).await?;
+    let by_system = group::find(tx, kind, &missing(kind, &grouped, owners, &told, &open)).await?;
     let complaints: Vec<_> = grouped
         .iter()
         .filter_map(|(job, misses)| {
             let explained_by = explained(misses, &told).or(by_system.by(*job));
-            complaint(kind, owners.get(job)?, misses, explained_by)
+            let is_explained = explained_by.is_some() || by_system.has(*job);
+            complaint(kind, owners.get(job)?, misses, is_explained, explained_by)
         })
         .collect();
     let raised = alert::raise(tx, kind, &complaints).await?;
@@ -126,14 +127,19 @@ pub async fn complain(
 
 /// What is missing, as far as a trouble of the system may explain it.
 fn missing<'a>(
+    kind: Kind,
     grouped: &BTreeMap<JobId, Vec<&Miss>>,
     owners: &BTreeMap<JobId, Owner<'a>>,
+    told: &BTreeMap<RunKey, Uuid>,
+    open: &[Open],
 ) -> Vec<Missing<'a>> {
+    let is_open = |job| open.iter().any(|open| open.job_id == job && open.kind == kind.as_str());
     let missing = grouped.iter().filter_map(|(job, misses)| {
         let (owner, last) = (owners.get(job)?, misses.last()?);
         let queue = owner.definition.map_or("", |definition| definition.queue.as_str());
         let (cause, reason) = (last.verdict.cause, last.reason);
-        Some(Missing { job: *job, tenant: owner.tenant_id, queue, cause, reason })
+        let opens = !is_open(*job) && explained(misses, told).is_none();
+        Some(Missing { job: *job, tenant: owner.tenant_id, queue, cause, reason, opens })
     });
     missing.collect()
 }
@@ -228,6 +234,7 @@ fn complaint(
     kind: Kind,
     owner: &Owner<'_>,
     misses: &[&Miss],
+    is_explained: bool,
     explained_by: Option<Uuid>,
 ) -> Option<Complaint> {
     let (first, last) = (misses.first()?, misses.last()?);
@@ -244,7 +251,7 @@ fn complaint(
         severity: owner.severity(kind),
         labels: owner.labels(),
         repeat: alert.map_or(model::alert::life::REPEAT_DEFAULT, Alert::repeat),
-        untold: explained_by.is_some() || alert.is_some_and(|alert| !alert.on.tells_opening(kind)),
+        untold: is_explained || alert.is_some_and(|alert| !alert.on.tells_opening(kind)),
         explained_by,
     })
 }

@@ -40,22 +40,30 @@ pub struct Missing<'a> {
     pub cause: Cause,
     /// Why its run ended, if it has.
     pub reason: Option<Reason>,
+    /// Its alert is not open yet, and would be told: with its group, if a trouble explains it.
+    pub opens: bool,
 }
 
 /// The jobs that a trouble of the system explains.
 #[derive(Debug, Clone, Default)]
 pub struct Explained {
-    by: BTreeMap<JobId, Uuid>,
+    by: BTreeMap<JobId, Option<Uuid>>,
 }
 
 impl Explained {
-    /// The alert that tells of this job, if one does.
+    /// Whether a trouble explains this job.
+    pub fn has(&self, job: JobId) -> bool {
+        self.by.contains_key(&job)
+    }
+
+    /// The alert that tells of this job, if its own opens now.
     pub fn by(&self, job: JobId) -> Option<Uuid> {
-        self.by.get(&job).copied()
+        self.by.get(&job).copied().flatten()
     }
 }
 
-/// Which of these jobs a trouble explains that is known to be open; for missing successes only.
+/// Which of these jobs a trouble explains that is known to be open; for missing successes only. A group is opened by jobs
+/// whose alerts open: one of jobs that were told of before would stand for nobody.
 ///
 /// # Errors
 /// [`StoreError::Database`].
@@ -84,10 +92,13 @@ pub async fn find(
             ))
         })
         .collect();
-    let groups: BTreeSet<_> = explained.values().copied().collect();
+    let opens: BTreeSet<_> =
+        missing.iter().filter(|missing| missing.opens).map(|missing| missing.job).collect();
+    let gathered = explained.iter().filter(|(job, _)| opens.contains(job));
+    let groups: BTreeSet<_> = gathered.map(|(_, group)| *group).collect();
     let alerts = alert_group::raise(tx, &groups).await?;
-    let by = explained.into_iter().filter_map(|(job, group)| Some((job, *alerts.get(&group)?)));
-    Ok(Explained { by: by.collect() })
+    let alert = |(job, group)| (job, alerts.get(&group).copied().filter(|_| opens.contains(&job)));
+    Ok(Explained { by: explained.into_iter().map(alert).collect() })
 }
 
 /// A job's alert that was opened and is told with its group.
