@@ -260,7 +260,7 @@ fn complaint(
 fn is_told(life: Option<Life>, complaint: &Complaint, raised: Raised) -> bool {
     let before = life.unwrap_or(Life { untold: true, ..Life::default() });
     let event = Event::Complaint { elsewhere: complaint.untold };
-    let step = before.on(event, raised.opened_at, complaint.repeat);
+    let step = before.on(event, raised.at, complaint.repeat);
     step.is_ok_and(|step| step.telling == Some(Telling::Opened))
 }
 
