@@ -324,7 +324,8 @@ pub fn url_problem(url: &str) -> Option<String> {
 
 fn between(field: &str, value: Duration, least: Duration, errors: &mut Vec<FieldError>) {
     if value < least {
-        errors.push(FieldError::new(field, format!("{value:?}: use at least {least:?}")));
+        let given = if value.is_zero() { "0s".to_owned() } else { format!("{value:?}") };
+        errors.push(FieldError::new(field, format!("{given}: use at least {least:?}")));
     }
     at_most(field, value, errors);
 }

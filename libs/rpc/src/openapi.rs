@@ -9,6 +9,7 @@ mod schema;
 use crate::transcode::{Body, GatewayError, Rule, rules, streams};
 use prost_reflect::{FieldDescriptor, Kind, MessageDescriptor};
 use schema::Schemas;
+pub(crate) use schema::is_output_only;
 use serde_json::{Map, Value, json};
 
 /// The document.

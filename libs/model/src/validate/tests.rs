@@ -34,6 +34,14 @@ fn every_wrong_field_is_named_at_once() {
 }
 
 #[test]
+fn no_time_at_all_is_shown_in_seconds() {
+    let mut bad = definition();
+    bad.max_runtime = Duration::ZERO;
+    let expected = FieldError::new("maxRuntime", "0s: use at least 1s");
+    assert_eq!(super::definition(&bad), [expected]);
+}
+
+#[test]
 fn a_process_needs_argv_or_shell_and_not_both() {
     let mut bad = definition();
     bad.run = Work::Exec(Exec::default());

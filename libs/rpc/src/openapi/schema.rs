@@ -49,7 +49,7 @@ impl Schemas {
             let comment = comment(&file, field.path());
             let mut property = self.field_type(&field);
             // JSON Schema of OpenAPI 3.1 allows keywords beside `$ref`.
-            if comment.starts_with("Output only") {
+            if is_output_only(&field) {
                 property["readOnly"] = true.into();
             }
             if comment.contains("Input only") {
@@ -91,6 +91,11 @@ impl Schemas {
             Kind::Message(kind) => self.message(kind),
         }
     }
+}
+
+/// True for a field that only answers have: its comment begins so.
+pub(crate) fn is_output_only(field: &FieldDescriptor) -> bool {
+    comment(&field.parent_file(), field.path()).starts_with("Output only")
 }
 
 /// The comment in front of what `path` names, as one line.

@@ -1,5 +1,6 @@
 //! proto3 JSON to a message, with every wrong field named at once; and back.
 
+use crate::openapi::is_output_only;
 use crate::status;
 use model::validate::FieldError;
 use prost_reflect::{
@@ -28,7 +29,7 @@ pub(super) fn read(
     for (name, value) in members.iter().filter(|(_, value)| !value.is_null()) {
         let path = join(path, name);
         let Some(field) = field(kind, name) else {
-            errors.push(FieldError::new(path, format!("is no field: use {}", names(kind))));
+            errors.push(FieldError::new(path, format!("is no field: {}", instead_of(name, kind))));
             continue;
         };
         if let Some(clash) = given.iter().find(|other| excludes(other, &field)) {
@@ -154,10 +155,17 @@ fn join(path: &str, name: &str) -> String {
     if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
 }
 
-fn names(kind: &MessageDescriptor) -> String {
-    let mut names: Vec<String> = kind.fields().map(|field| field.json_name().to_owned()).collect();
+/// What would be right where no field is: the one that was meant, by its letters, else all that may be given.
+fn instead_of(name: &str, kind: &MessageDescriptor) -> String {
+    let given = kind.fields().filter(|field| !is_output_only(field));
+    let mut names: Vec<String> = given.map(|field| field.json_name().to_owned()).collect();
     names.sort();
-    names.join(", ")
+    let most = (name.chars().count() / 3).max(1);
+    let distances = names.iter().map(|known| (strsim::osa_distance(name, known), known));
+    match distances.filter(|(distance, _)| *distance <= most).min() {
+        Some((_, meant)) => format!("did you mean {meant}?"),
+        None => format!("use {}", names.join(", ")),
+    }
 }
 
 fn wrong(path: &str, value: &Value, expected: &str) -> FieldError {
@@ -268,6 +276,16 @@ mod tests {
         assert_eq!(message("overlap"), "\"SOMETIMES\": use one of FORBID, ALLOW, QUEUE, REPLACE");
         assert_eq!(message("maxRuntime"), "\"soon\": use seconds with an s, for example \"90s\"");
         assert!(message("shedule").contains("schedule"));
+    }
+
+    #[test]
+    fn what_is_no_field_is_answered_with_the_nearest_or_with_all_that_may_be_given() {
+        let message = |value| problems(value).remove(0).1;
+        assert_eq!(message(json!({"shedule": "@daily"})), "is no field: did you mean schedule?");
+        assert_eq!(message(json!({"maxRuntme": "1s"})), "is no field: did you mean maxRuntime?");
+        let all = message(json!({"cron": "@daily"}));
+        assert!(all.starts_with("is no field: use alert, ") && all.contains("schedule"), "{all}");
+        assert!(!all.contains("createTime") && !all.contains("nextFireTime"), "{all}");
     }
 
     #[test]
