@@ -56,6 +56,8 @@ pub struct Raised {
     pub job_id: JobId,
     /// When it was opened.
     pub opened_at: DateTime<Utc>,
+    /// The moment, read when it was written.
+    pub at: DateTime<Utc>,
     /// It was opened by this.
     pub opened: bool,
 }
@@ -202,7 +204,8 @@ pub async fn raise(
     let raised = rows.iter().map(|row| {
         let id = row.get("id");
         let job_id = JobId(row.get("job_id"));
-        Raised { id, job_id, opened_at: row.get("opened_at"), opened: ids.contains(&id) }
+        let (opened_at, at) = (row.get("opened_at"), row.get("at"));
+        Raised { id, job_id, opened_at, at, opened: ids.contains(&id) }
     });
     Ok(raised.collect())
 }

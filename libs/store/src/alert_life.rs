@@ -8,6 +8,7 @@ use crate::alert::labels;
 use crate::{Store, StoreError, Transaction, sql};
 use chrono::{DateTime, Utc};
 use model::alert::life::{Life, State, Telling};
+use model::alert::{Cause, Kind};
 use model::ids::{JobId, TenantId};
 use model::policy::UnknownName;
 use model::severity::Severity;
@@ -111,6 +112,39 @@ pub struct Locked {
     pub detail: String,
     /// Who looks after it.
     pub acknowledged_by: Option<String>,
+}
+
+/// What is to be told of an alert of a job, of whose opening nobody was told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Owed {
+    /// Its identity.
+    pub id: Uuid,
+    /// The job's tenant.
+    pub tenant_id: TenantId,
+    /// Its job.
+    pub job_id: JobId,
+    /// The job's name.
+    pub job_name: String,
+    /// The job's queue.
+    pub queue: String,
+    /// Names of the channels that the job names.
+    pub channels: Vec<String>,
+    /// What it is about.
+    pub kind: Kind,
+    /// Why the last occurrence had no success.
+    pub cause: Cause,
+    /// The same in words.
+    pub detail: String,
+    /// How grave it is.
+    pub severity: Severity,
+    /// The job's labels when it was opened.
+    pub labels: BTreeMap<String, String>,
+    /// The first occurrence and the last one.
+    pub span: (DateTime<Utc>, DateTime<Utc>),
+    /// Their deadlines.
+    pub deadlines: (DateTime<Utc>, DateTime<Utc>),
+    /// How many.
+    pub count: i64,
 }
 
 /// One page of a tenant's alerts, the newest first, from before (`opened_at`, `id`).
@@ -251,8 +285,9 @@ pub async fn live_on(
     let acknowledged: Vec<_> = lives.iter().map(|(_, life, _)| life.acknowledged).collect();
     let resolved: Vec<_> = lives.iter().map(|(_, life, _)| life.resolved).collect();
     let to_tell: Vec<_> = lives.iter().map(|(_, _, telling)| telling.map(Telling::as_str)).collect();
-    let params: [&(dyn tokio_postgres::types::ToSql + Sync); 7] =
-        [&ids, &silenced, &repeats, &acknowledged, &resolved, &to_tell, &actor];
+    let untold: Vec<_> = lives.iter().map(|(_, life, _)| life.untold).collect();
+    let params: [&(dyn tokio_postgres::types::ToSql + Sync); 8] =
+        [&ids, &silenced, &repeats, &acknowledged, &resolved, &to_tell, &untold, &actor];
     tx.execute(sql!("alert/live_on.sql"), &params).await.map(drop)
 }
 
@@ -285,4 +320,35 @@ pub async fn openings(
 ) -> Result<Vec<(Uuid, Uuid, String)>, StoreError> {
     let rows = tx.query(sql!("alert_delivery/openings.sql"), &[&alerts]).await?;
     Ok(rows.iter().map(|row| (row.get("alert_id"), row.get("channel_id"), row.get("body"))).collect())
+}
+
+/// What is to be told of those of these alerts that are about jobs, and of whose openings nobody was told.
+///
+/// # Errors
+/// [`StoreError::Database`]; [`StoreError::Corrupt`] when a name is unknown to this version.
+pub async fn owed(tx: &Transaction<'_>, alerts: &[Uuid]) -> Result<Vec<Owed>, StoreError> {
+    let rows = tx.query(sql!("alert/owed.sql"), &[&alerts]).await?;
+    rows.iter().map(being_owed).collect()
+}
+
+fn being_owed(row: &Row) -> Result<Owed, StoreError> {
+    let unknown = |what| move |error: UnknownName| StoreError::Corrupt { what, problem: error.to_string() };
+    let span = (row.get("first_occurrence"), row.get("last_occurrence"));
+    let deadline = |name, occurrence| row.get::<_, Option<_>>(name).unwrap_or(occurrence);
+    Ok(Owed {
+        id: row.get("id"),
+        tenant_id: TenantId(row.get("tenant_id")),
+        job_id: JobId(row.get("job_id")),
+        job_name: row.get("job_name"),
+        queue: row.get("queue"),
+        channels: row.get("channels"),
+        kind: row.get::<_, &str>("kind").parse().map_err(unknown("alert.kind"))?,
+        cause: row.get::<_, &str>("cause").parse().map_err(unknown("alert.cause"))?,
+        detail: row.get("detail"),
+        severity: row.get::<_, &str>("severity").parse().map_err(unknown("alert.severity"))?,
+        labels: labels(&row.get("labels")),
+        span,
+        deadlines: (deadline("first_deadline", span.0), deadline("last_deadline", span.1)),
+        count: row.get("count"),
+    })
 }

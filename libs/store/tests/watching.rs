@@ -112,7 +112,7 @@ async fn the_statements_of_alerts_and_check_ins_use_their_indexes_on_full_tables
     let (none, open): (Vec<&str>, Vec<&str>) = (Vec::new(), vec!["OPEN"]);
     let (hash, names) = (vec![7_u8; 32], vec!["check-in-7"]);
     let (seen, snapshot) = ("19900:19900:", "20000:20000:");
-    let statements: [(&str, Vec<&(dyn ToSql + Sync)>, &[&str]); 19] = [
+    let statements: [(&str, Vec<&(dyn ToSql + Sync)>, &[&str]); 20] = [
         (
             "verdict/late_ends",
             vec![&now, &seen, &snapshot, &yesterday, &5_000_i64],
@@ -126,6 +126,7 @@ async fn the_statements_of_alerts_and_check_ins_use_their_indexes_on_full_tables
         ("alert/lock_open", vec![&ids], &["alert_one_open"]),
         ("alert/lock_to_tell", vec![&500_i64], &["alert_to_tell", "alert_repeat"]),
         ("alert/lives", vec![&ids], &["alert_pkey", "job_pkey", "check_in_pkey"]),
+        ("alert/owed", vec![&ids], &["alert_pkey", "job_pkey", "verdict_pkey"]),
         (
             "alert/page",
             vec![&tenant, &now, &ids[0], &any, &any, &none, &none, &100_i64],

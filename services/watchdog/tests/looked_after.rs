@@ -162,6 +162,39 @@ async fn a_success_resolves_what_is_acknowledged_or_silenced_too() {
     }
 }
 
+/// Of what another alert has told already, the first news is told: not before its silence is over, and not to whom looks
+/// after it.
+#[tokio::test]
+async fn what_nobody_was_told_of_is_told_after_its_silence_and_not_when_it_is_acknowledged() {
+    for (event, deliveries) in [(Event::Silence(noon(HOUR)), 1), (Event::Acknowledge, 0)] {
+        let cell = Cell::create().await;
+        cell.channel("oncall", "http://127.0.0.1:1/hook", None).await;
+        let term = cell.lead(1).await;
+        let mut twice = definition("1,3 12 * * *", 30);
+        twice.alert.on.failed = true;
+        let job = cell.job("invoices", &twice).await;
+        cell.end(job, 60, "FAILED", "WORK_FAILED", 65).await;
+        assert_eq!(cell.check(term, 66).await.deliveries, 1);
+        assert_eq!(cell.check(term, 94).await.deliveries, 0, "the failure was told");
+        let untold = rows!(cell, "SELECT id FROM alert WHERE untold")[0].get(0);
+        act(&cell, untold, event, "SILENCED").await;
+        let judged = cell.check(term, 214).await;
+        assert_eq!((judged.missed, judged.deliveries), (1, 0), "{event:?}");
+        assert_eq!(cell.check(term, HOUR - 5).await.deliveries, 0);
+        assert_eq!(cell.check(term, HOUR + 1).await.deliveries, deliveries, "{event:?}");
+        assert_eq!(cell.check(term, HOUR + 2).await.deliveries, 0);
+        let of_it = rows!(cell, "SELECT body FROM alert_delivery WHERE alert_id = $1", untold);
+        assert_eq!(of_it.len(), deliveries, "{event:?}");
+        for row in of_it {
+            let body: String = row.get(0);
+            assert!(
+                body.contains("alert.opened") && body.contains("2 occurrences without success"),
+                "{body}"
+            );
+        }
+    }
+}
+
 fn hourly() -> Definition {
     Definition {
         schedule: Some("0 * * * *".to_owned()),

@@ -54,7 +54,7 @@ pub struct Life {
     pub resolved: bool,
     /// Nobody was told of it: another alert tells of the same.
     pub untold: bool,
-    /// When it is told again.
+    /// When it is told again; of one that is untold, when its opening is told.
     pub next_repeat_at: Option<DateTime<Utc>>,
 }
 
@@ -122,10 +122,14 @@ impl Life {
         match (event, self.state(at)) {
             (Event::Complaint { .. } | Event::Look | Event::Resolve, State::Resolved) => Ok(same),
             (_, State::Resolved) => Err(Refused::Resolved),
-            // What nobody was told of, because another alert did, is told as soon as there is something new.
-            (Event::Complaint { elsewhere: false }, _) if self.untold => {
+            // What nobody was told of, because another alert did, is told as soon as there is something new: at the end of
+            // a silence, and not to whom looks after it already.
+            (Event::Complaint { elsewhere: false }, State::Open) if self.untold => {
                 let life = Life { untold: false, next_repeat_at: next(at, repeat), ..self };
                 Ok(Step { life, telling: Some(Telling::Opened) })
+            }
+            (Event::Complaint { elsewhere: false }, State::Silenced) if self.untold => {
+                Ok(Step { life: Life { next_repeat_at: self.silenced_until, ..self }, telling: None })
             }
             (Event::Complaint { .. }, _) => Ok(same),
             (Event::Acknowledge, State::Acknowledged) => Ok(same),
@@ -137,12 +141,14 @@ impl Life {
             (Event::Silence(until), _) if !is_silence(until, at) => Err(Refused::Silence),
             (Event::Silence(until), _) => {
                 // It is told again when the silence ends, however often it is told else.
-                let next_repeat_at = (!self.untold).then_some(until);
+                let next_repeat_at = (!self.untold || self.next_repeat_at.is_some()).then_some(until);
                 Ok(Step { life: Life { silenced_until: Some(until), next_repeat_at, ..self }, telling: None })
             }
             (Event::Look, State::Open) if self.next_repeat_at.is_some_and(|next| next <= at) => {
-                let life = Life { silenced_until: None, next_repeat_at: next(at, repeat), ..self };
-                Ok(Step { life, telling: self.told(Telling::Repeated) })
+                let next_repeat_at = next(at, repeat);
+                let life = Life { silenced_until: None, untold: false, next_repeat_at, ..self };
+                let telling = if self.untold { Telling::Opened } else { Telling::Repeated };
+                Ok(Step { life, telling: Some(telling) })
             }
             (Event::Look, _) => Ok(same),
             (Event::Resolve, _) => {
@@ -265,5 +271,26 @@ mod tests {
         let new = on(quiet, Event::Complaint { elsewhere: false });
         assert_eq!((new.telling, new.life.next_repeat_at), (Some(Telling::Opened), Some(at(2))));
         assert_eq!(on(new.life, Event::Resolve).telling, Some(Telling::Resolved));
+    }
+
+    #[test]
+    fn what_nobody_was_told_of_is_told_after_a_silence_and_not_to_whom_looks_after_it() {
+        let quiet = Life { untold: true, next_repeat_at: None, ..Life::default() };
+        let on = |life: Life, event, hour| life.on(event, at(hour), HOUR).expect("sound");
+        let new = Event::Complaint { elsewhere: false };
+        let acknowledged = on(on(quiet, Event::Acknowledge, 1).life, new, 1);
+        assert_eq!((acknowledged.telling, acknowledged.life.next_repeat_at), (None, None));
+        assert_eq!(on(acknowledged.life, Event::Look, 900).telling, None);
+
+        let silenced = on(quiet, Event::Silence(at(3)), 1).life;
+        assert_eq!(on(silenced, Event::Look, 3).telling, None, "nothing new has come");
+        let waiting = on(silenced, new, 2);
+        assert_eq!((waiting.telling, waiting.life.next_repeat_at), (None, Some(at(3))));
+        assert_eq!(on(waiting.life, new, 2), Step { life: waiting.life, telling: None });
+        assert_eq!(on(waiting.life, Event::Silence(at(4)), 2).life.next_repeat_at, Some(at(4)));
+        assert_eq!(on(waiting.life, Event::Resolve, 2).telling, None);
+        let told = on(waiting.life, Event::Look, 3);
+        assert_eq!((told.telling, told.life.next_repeat_at), (Some(Telling::Opened), Some(at(4))));
+        assert_eq!(on(told.life, Event::Look, 4).telling, Some(Telling::Repeated));
     }
 }

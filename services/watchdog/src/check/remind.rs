@@ -1,9 +1,10 @@
 //! Reminding: alerts that nobody looks after are told again, and what people did with one is told to all who know of it.
 //!
-//! Of alerts of any kind: what is told is made from what was told of the opening, to the same channels. Invariant: what
-//! is told and that it was told are written in one transaction, so that no failover repeats or loses it.
+//! Of alerts of any kind: what is told is made from what was told of the opening, to the same channels; an opening that
+//! waited for the end of a silence is told then. Invariant: what is told and that it was told are written in one
+//! transaction, so that no failover repeats or loses it.
 
-use super::Summary;
+use super::{Summary, tell};
 use crate::message::{Event, Message};
 use model::alert::life::{self, REPEAT_DEFAULT, Telling};
 use store::alert_delivery::{self, Delivery};
@@ -28,10 +29,16 @@ pub async fn batch(store: &Store, term: Term, limit: i64) -> Result<Summary, Sto
     let ids: Vec<_> = locked.iter().map(|alert| alert.id).collect();
     let openings = alert_life::openings(&tx, &ids).await?;
     let (mut lives, mut deliveries, mut events) = (Vec::new(), Vec::new(), Vec::new());
+    let mut owed = Vec::new();
     for alert in &locked {
         let (life, telling) = next(alert);
         lives.push((alert.id, life, None));
         let Some(telling) = telling else { continue };
+        if telling == Telling::Opened {
+            owed.push((alert.id, alert.at));
+            events.push((alert.id, "TOLD", alert.detail.as_str()));
+            continue;
+        }
         let told = openings.iter().filter(|(id, _, _)| *id == alert.id);
         let before = deliveries.len();
         deliveries.extend(told.filter_map(|(_, channel, body)| again(alert, telling, *channel, body)));
@@ -40,6 +47,7 @@ pub async fn batch(store: &Store, term: Term, limit: i64) -> Result<Summary, Sto
             events.push((alert.id, telling.as_str(), alert.detail.as_str()));
         }
     }
+    deliveries.extend(tell::owed(&tx, &owed).await?);
     alert_life::live_on(&tx, &lives, None).await?;
     alert_delivery::insert(&tx, &deliveries).await?;
     alert_life::record(&tx, &events, None).await?;

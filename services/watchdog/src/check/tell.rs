@@ -11,7 +11,7 @@ use model::alert::Kind;
 use std::collections::{BTreeMap, BTreeSet};
 use store::alert::Recovered;
 use store::alert_delivery::{Delivery, Event};
-use store::{StoreError, Transaction, alert_delivery};
+use store::{StoreError, Transaction, alert_delivery, alert_life};
 use uuid::Uuid;
 
 /// A delivery for each opened alert and each channel that is told of it.
@@ -70,6 +70,43 @@ fn channels_of<'a>(opening: &Opening<'a>) -> &'a [String] {
 /// A row for the outbox.
 pub fn delivery(alert_id: Uuid, channel_id: Uuid, event: Event, body: &str) -> Delivery {
     Delivery { id: Uuid::new_v4(), alert_id, channel_id, event, body: body.to_owned() }
+}
+
+/// A delivery for each of these alerts whose opening nobody was told of, and each channel that is told of it now, at the
+/// instant beside it.
+///
+/// # Errors
+/// [`StoreError`].
+pub async fn owed(tx: &Transaction<'_>, when: &[(Uuid, DateTime<Utc>)]) -> Result<Vec<Delivery>, StoreError> {
+    if when.is_empty() {
+        return Ok(Vec::new());
+    }
+    let when: BTreeMap<_, _> = when.iter().copied().collect();
+    let ids: Vec<_> = when.keys().copied().collect();
+    let owed = alert_life::owed(tx, &ids).await?;
+    let routes = Routes::read(tx, owed.iter().map(|owed| owed.tenant_id)).await?;
+    let mut deliveries = Vec::new();
+    for owed in &owed {
+        let Some(at) = when.get(&owed.id) else { continue };
+        let alert = message::Alert {
+            id: owed.id,
+            job_id: owed.job_id,
+            job_name: &owed.job_name,
+            kind: owed.kind,
+            cause: owed.cause,
+            severity: owed.severity,
+            labels: &owed.labels,
+            first: owed.span.0,
+            last: owed.span.1,
+            count: owed.count,
+            since: owed.deadlines.0,
+            deadline: owed.deadlines.1,
+        };
+        let body = message::opened(&alert, &owed.detail, &owed.queue, *at).body();
+        let told = routes.told(owed.tenant_id, &owed.channels, owed.severity, &owed.labels);
+        deliveries.extend(told.into_iter().map(|channel| delivery(owed.id, channel, Event::Opened, &body)));
+    }
+    Ok(deliveries)
 }
 
 /// A delivery for each resolved alert and each channel that is told of its opening; of one whose owner wants to hear of
