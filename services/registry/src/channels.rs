@@ -32,7 +32,7 @@ impl ChannelService for Registry {
         let written = read(&given).map_err(Failure::Invalid)?;
         let created = retrying(|| create(&self.store, &caller, &written)).await?;
         tracing::info!(channel.name = created.name, actor = caller.token_name, "Created a channel");
-        Ok(Response::new(definition::message(created)))
+        Ok(Response::new(definition::message(created, caller.role)))
     }
 
     async fn get_channel(
@@ -41,7 +41,7 @@ impl ChannelService for Registry {
     ) -> Result<Response<v1::Channel>, Status> {
         let caller = Caller::of(&request, Role::Viewer)?.clone();
         let name = request.into_inner().channel;
-        Ok(Response::new(definition::message(get(&self.store, &caller, &name).await?)))
+        Ok(Response::new(definition::message(get(&self.store, &caller, &name).await?, caller.role)))
     }
 
     async fn list_channels(
@@ -106,7 +106,7 @@ async fn list(
     let mut channels = alert_channel::page(store, caller.tenant_id, &after, size + 1).await?;
     let next_page_token = page::cut(&mut channels, size).map(|last| page::token(&last.name));
     Ok(v1::ListChannelsResponse {
-        channels: channels.into_iter().map(definition::message).collect(),
+        channels: channels.into_iter().map(|channel| definition::message(channel, caller.role)).collect(),
         next_page_token: next_page_token.unwrap_or_default(),
     })
 }

@@ -3,7 +3,9 @@
 
 mod support;
 
+use model::ids::TenantId;
 use serde_json::{Value, json};
+use store::api_token::Role;
 use support::{Registry, job, with, wrong_fields};
 
 const KEY: &str = "a1b2c3d4e5f6a1b2c3d4e5f6a1b2c3d4";
@@ -57,6 +59,39 @@ async fn every_kind_is_stored_listed_by_pages_and_never_shows_its_secret() {
     let changed = json!({ "channels": [{ "name": "slack", "pagerduty": {} }] });
     let (status, problem) = registry.admin("POST", "/v1/apply", Some(&changed)).await;
     assert_eq!((status, wrong_fields(&problem)), (400, vec!["channels[0].pagerduty.routingKey".to_owned()]));
+}
+
+#[tokio::test]
+async fn who_only_reads_sees_where_a_channel_leads_and_its_editors_the_whole_address() {
+    let registry = Registry::start().await;
+    let token = async |role| registry.token(Some(TenantId::DEFAULT), role).await;
+    let (viewer, editor) = (token(Role::Viewer).await, token(Role::Editor).await);
+    let url = "https://hooks.example/planted?key=planted";
+    let channel = json!({ "name": "oncall", "webhook": { "url": url } });
+    assert_eq!(
+        registry.call(&editor, "POST", "/v1/channels", Some(&channel)).await.expect("an answer").0,
+        200
+    );
+    let read = async |token: &str, path: &str| {
+        let (status, answer) = registry.call(token, "GET", path, None).await.expect("an answer");
+        assert_eq!(status, 200, "{answer}");
+        answer
+    };
+    let listed = read(&viewer, "/v1/channels").await;
+    assert_eq!(listed["channels"][0]["webhook"]["url"], "https://hooks.example/…");
+    assert!(!read(&viewer, "/v1/channels/oncall").await.to_string().contains("planted"));
+    let whole = read(&editor, "/v1/channels").await;
+    assert_eq!(whole["channels"][0]["webhook"]["url"], url);
+    assert_eq!(read(&editor, "/v1/channels/oncall").await["webhook"]["url"], url);
+    // What an editor has read changes nothing; what a viewer has read leads nowhere.
+    let apply = async |channels: &Value| {
+        let set = json!({ "channels": channels["channels"] });
+        registry.call(&editor, "POST", "/v1/apply", Some(&set)).await.expect("an answer")
+    };
+    let (status, same) = apply(&whole).await;
+    assert_eq!((status, &same["results"][0]["change"]), (200, &json!("UNCHANGED")), "{same}");
+    let (status, problem) = apply(&listed).await;
+    assert_eq!((status, wrong_fields(&problem)), (400, vec!["channels[0].webhook.url".to_owned()]));
 }
 
 #[tokio::test]

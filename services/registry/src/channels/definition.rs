@@ -7,6 +7,7 @@ use model::channel::{Accepts, Email, MailTls, PAGERDUTY_URL, Target};
 use model::ids::TenantId;
 use model::severity::Severity;
 use model::validate::{self, FieldError, limits};
+use rpc::auth::Role;
 use rpc::convert::time;
 use rpc::fields::{self, Difference};
 use rpc::v1;
@@ -21,6 +22,8 @@ const SECRET_BYTES: std::ops::RangeInclusive<usize> = 24..=64;
 /// Stands for a secret, and for one that took its place.
 const SECRET_KEPT: &str = "…";
 const SECRET_OTHER: &str = "… (another one)";
+/// Stands for what follows the host of an address.
+const PATH_LEFT_OUT: &str = "/…";
 /// Bytes of a label's value.
 const LABEL_BYTES_MAX: usize = 256;
 
@@ -83,6 +86,7 @@ pub fn read(channel: &v1::Channel) -> Result<Written, Vec<FieldError>> {
     };
     let (target, secret) = target(given, &mut errors);
     errors.extend(target.problems(secret.as_deref()));
+    errors.extend(cut_address(given));
     if let Given::Webhook(webhook) = given
         && !webhook.secret.is_empty()
         && !is_secret(&webhook.secret)
@@ -166,9 +170,40 @@ fn is_secret(text: &str) -> bool {
     bytes.is_some_and(|bytes| SECRET_BYTES.contains(&bytes.len()))
 }
 
-/// As the API answers it: without its secret.
-pub fn message(channel: Channel) -> v1::Channel {
-    with_secret_as(channel, "")
+/// As the API answers it to somebody of `role`: without its secret, and to who only reads without what follows the host of
+/// its address, which is often a secret too.
+pub fn message(channel: Channel, role: Role) -> v1::Channel {
+    let mut shown = with_secret_as(channel, "");
+    if !role.allows(Role::Editor) {
+        match &mut shown.target {
+            Some(Given::Webhook(webhook)) => leave_out_path(&mut webhook.url),
+            Some(Given::Alertmanager(alertmanager)) => leave_out_path(&mut alertmanager.url),
+            Some(Given::Pagerduty(pagerduty)) => leave_out_path(&mut pagerduty.url),
+            Some(Given::Slack(_) | Given::Email(_)) | None => {}
+        }
+    }
+    shown
+}
+
+fn leave_out_path(url: &mut String) {
+    let host = url.find("//").map_or(0, |at| at + 2);
+    let end = url[host..].find(['/', '?', '#']).map(|at| host + at);
+    if let Some(end) = end.filter(|end| url[*end..] != *"/" && url != PAGERDUTY_URL) {
+        url.truncate(end);
+        url.push_str(PATH_LEFT_OUT);
+    }
+}
+
+/// What was read by somebody who was not shown all of it can't be written back.
+fn cut_address(given: &Given) -> Option<FieldError> {
+    let (field, url) = match given {
+        Given::Webhook(webhook) => ("webhook.url", &webhook.url),
+        Given::Alertmanager(alertmanager) => ("alertmanager.url", &alertmanager.url),
+        Given::Pagerduty(pagerduty) => ("pagerduty.url", &pagerduty.url),
+        Given::Slack(_) | Given::Email(_) => return None,
+    };
+    let message = "ends where it was cut for somebody who only reads: give the whole address";
+    url.ends_with(PATH_LEFT_OUT).then(|| FieldError::new(field, message))
 }
 
 /// The fields that differ between two channels, by path; of a secret only that it differs.
@@ -297,13 +332,35 @@ mod tests {
             let written = v1::Channel { name, target: Some(given), r#match, ..v1::Channel::default() };
             let stored = read(&written).expect("sound").over(None, TenantId::DEFAULT, DateTime::UNIX_EPOCH);
             let stored = stored.expect("complete");
-            let shown = message(stored.clone());
+            let shown = message(stored.clone(), Role::Editor);
             let text = format!("{shown:?}");
             assert!(!text.contains("hunter2") && !text.contains("a1a1"), "{text}");
             // What was read can be written back and changes nothing.
             let again =
                 read(&shown).expect("sound").over(Some(&stored), TenantId::DEFAULT, stored.created_at);
             assert_eq!(again.expect("complete"), stored);
+        }
+    }
+
+    #[test]
+    fn who_only_reads_sees_the_host_of_an_address() {
+        for (url, shown) in [
+            ("https://hooks.example/hunter2?key=hunter2", "https://hooks.example/…"),
+            ("https://hooks.example:8443?key=hunter2", "https://hooks.example:8443/…"),
+            ("http://am.example:9093", "http://am.example:9093"),
+            ("http://am.example:9093/", "http://am.example:9093/"),
+            (PAGERDUTY_URL, PAGERDUTY_URL),
+        ] {
+            let mut cut = url.to_owned();
+            leave_out_path(&mut cut);
+            assert_eq!(cut, shown);
+        }
+        let written = read(&channel("https://hooks.example/hunter2", "")).expect("sound");
+        let stored = written.over(None, TenantId::DEFAULT, DateTime::UNIX_EPOCH).expect("complete");
+        let read_back = |role| wrong_fields(&message(stored.clone(), role));
+        assert_eq!(read_back(Role::Viewer), ["webhook.url"]);
+        for role in [Role::Admin, Role::Editor] {
+            assert_eq!(read_back(role), [""; 0], "{role}");
         }
     }
 
