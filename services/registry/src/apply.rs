@@ -42,9 +42,11 @@ impl ApplyService for Registry {
     async fn apply(&self, request: Request<v1::ApplyRequest>) -> Result<Response<v1::ApplyResponse>, Status> {
         let caller = Caller::of(&request, Role::Editor)?.clone();
         let set = Set::read(request.into_inner()).map_err(Failure::Invalid)?;
+        // Before anything is locked: who waits for a turn is in nobody's way.
+        let turn = if set.dry_run { Some(self.turns.wait(caller.tenant_id).await?) } else { None };
         let Outcome { results, steps, dates, at } = retrying(|| apply(&self.store, &caller, &set)).await?;
-        if set.dry_run {
-            let coming = coming::of(steps, dates, at).await?;
+        if let Some(turn) = turn {
+            let coming = coming::of(turn, steps, dates, at).await?;
             let response = v1::ApplyResponse { results, dry_run: true, coming: Some(coming) };
             return Ok(Response::new(response));
         }

@@ -18,6 +18,9 @@ const PAUSE: Duration = Duration::from_millis(40);
 /// The longest pause between two tries.
 const PAUSE_MAX: Duration = Duration::from_millis(200);
 
+/// When somebody may try again who was crowded out: a turn takes a second or two.
+const CROWDED_WAIT: Duration = Duration::from_secs(2);
+
 /// Wrong fields that an answer names.
 const ERRORS_MAX: usize = 50;
 /// Bytes of all of them together in the headers in which gRPC carries them: clients on gRPC's C core, such as Python's, drop
@@ -134,6 +137,9 @@ pub enum Failure {
         /// How long it was waited for.
         seconds: u64,
     },
+    /// Too many wait for what keeps a processor busy for seconds.
+    #[error("too many wait for the coming load or for dry runs")]
+    Crowded,
     /// A fault of ours: what was being done broke off.
     #[error("{0} broke off")]
     Broken(&'static str),
@@ -211,6 +217,7 @@ impl From<Failure> for Status {
             Failure::NoWatchdog { .. } => {
                 Self::unavailable(format!("{failure}: look whether one runs, then try again"))
             }
+            Failure::Crowded => status::try_later(&failure.to_string(), CROWDED_WAIT),
             Failure::Broken(doing) => status::internal(doing, &failure),
             Failure::Store(error) => match error.retry() {
                 Retry::AtOnce | Retry::Later => status::unavailable("PostgreSQL", &error),

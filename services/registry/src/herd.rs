@@ -1,9 +1,10 @@
 //! The coming load of a tenant's jobs, with what would spread its peaks.
 //!
 //! Invariant: bounded in memory and time, whatever is asked for: so many jobs, so long a time, so many steps of counting,
-//! and so many requests at once; the others wait. Deliberately not here: the counting, which is [`schedule::Herd`]'s.
+//! and, by [`Turns`], so many requests at once. Deliberately not here: the counting, which is [`schedule::Herd`]'s.
 
 use crate::failure::{Failure, wrong};
+use crate::turns::Turns;
 use crate::{definition, job_list};
 use chrono::{DateTime, TimeDelta, Utc};
 use model::validate::FieldError;
@@ -12,14 +13,10 @@ use rpc::convert::time;
 use rpc::v1;
 use rpc::v1::herd_spread::Change;
 use schedule::{By, DateSets, Herd, Peak, Picture, Spread};
-use std::sync::Arc;
 use std::time::Duration;
 use store::job::{self, Filter, Listed};
 use store::{Store, calendar, clock};
-use tokio::sync::Semaphore;
 
-/// Requests that are worked on at once, in one registry.
-const AT_ONCE_MAX: usize = 2;
 /// Jobs that are looked at.
 const JOBS_MAX: usize = 100_000;
 /// Jobs that are read at a time.
@@ -32,23 +29,14 @@ const BUCKETS_DEFAULT: usize = 100;
 /// Jobs that are left out and named.
 const LEFT_OUT_MAX: usize = 10;
 
-/// For whom there is a place, his request is worked on; the others wait.
-#[derive(Debug, Clone)]
-pub struct Places(Arc<Semaphore>);
-
-impl Default for Places {
-    fn default() -> Self {
-        Self(Arc::new(Semaphore::new(AT_ONCE_MAX)))
-    }
-}
-
 /// Looks at the caller's jobs.
 ///
 /// # Errors
-/// [`Failure::Invalid`] with everything that is wrong with the request, or when more is asked for than is looked at.
+/// [`Failure::Invalid`] with everything that is wrong with the request, or when more is asked for than is looked at;
+/// [`Failure::Crowded`] when too many wait.
 pub async fn preview(
     store: &Store,
-    places: &Places,
+    turns: &Turns,
     caller: &Caller,
     request: &v1::PreviewHerdRequest,
 ) -> Result<v1::PreviewHerdResponse, Failure> {
@@ -56,12 +44,11 @@ pub async fn preview(
         Asked::read(request, clock::now(store).await?).map_err(Failure::Invalid)?;
     let broken = |_| Failure::Broken("looking at the coming load");
     // Held by the work itself, which goes on when the caller has gone.
-    let place =
-        Arc::clone(&places.0).acquire_owned().await.map_err(|_| Failure::Broken("waiting for a place"))?;
+    let turn = turns.wait(caller.tenant_id).await?;
     let (herd, left_out) = gathered(store, caller, &filter, Herd::new(from, to)).await?;
     let look = move || {
         let picture = herd.look(buckets);
-        drop(place);
+        drop(turn);
         picture
     };
     let picture = tokio::task::spawn_blocking(look).await.map_err(broken)?;

@@ -46,6 +46,7 @@ mod tenants;
 mod tokens;
 mod trail;
 mod trigger;
+mod turns;
 mod watch_runs;
 mod watching;
 mod why;
@@ -128,7 +129,7 @@ fn registry(context: &Context<RegistryConfig>, store: &Store) -> Registry {
         store: store.clone(),
         watching: Watching::until(context.shutdown.clone(), own.database_connections_max),
         by_hand: ByHand::new(own.tenant_runs_per_second, own.tenant_backfills_per_second),
-        herds: herd::Places::default(),
+        turns: turns::Turns::default(),
     }
 }
 

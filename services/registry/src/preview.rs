@@ -42,7 +42,7 @@ impl ScheduleService for Registry {
     ) -> Result<Response<v1::PreviewHerdResponse>, Status> {
         let caller = Caller::of(&request, Role::Viewer)?.clone();
         let request = request.into_inner();
-        Ok(Response::new(herd::preview(&self.store, &self.herds, &caller, &request).await?))
+        Ok(Response::new(herd::preview(&self.store, &self.turns, &caller, &request).await?))
     }
 }
 

@@ -2,9 +2,9 @@
 
 use crate::auth::Tokens;
 use crate::by_hand::ByHand;
-use crate::herd::Places;
 use crate::known;
 use crate::metrics::{self, Metrics};
+use crate::turns::Turns;
 use crate::watching::Watching;
 use axum::extract::{Request, State};
 use axum::middleware::{self, Next};
@@ -31,7 +31,7 @@ use tonic::service::Routes;
 pub struct Registry {
     pub(crate) store: Store,
     pub(crate) watching: Watching,
-    pub(crate) herds: Places,
+    pub(crate) turns: Turns,
     pub(crate) by_hand: ByHand,
 }
 

@@ -2,6 +2,7 @@
 
 use super::write::Step;
 use crate::failure::Failure;
+use crate::turns::Turn;
 use chrono::{DateTime, Utc};
 use model::job::Definition;
 use rpc::convert::time;
@@ -20,9 +21,19 @@ const RUNS_MAX: usize = 500_000;
 ///
 /// # Errors
 /// [`Failure::Broken`] when looking broke off.
-pub async fn of(steps: Vec<Step>, dates: DateSets, at: DateTime<Utc>) -> Result<v1::Coming, Failure> {
-    // Ten thousand jobs that are due each second take a while.
-    let looking = tokio::task::spawn_blocking(move || look(&steps, &dates, at));
+pub async fn of(
+    turn: Turn,
+    steps: Vec<Step>,
+    dates: DateSets,
+    at: DateTime<Utc>,
+) -> Result<v1::Coming, Failure> {
+    // Ten thousand jobs that are due each second take a while. The turn is held by the work itself, which goes on when
+    // the caller has gone.
+    let looking = tokio::task::spawn_blocking(move || {
+        let coming = look(&steps, &dates, at);
+        drop(turn);
+        coming
+    });
     looking.await.map_err(|_| Failure::Broken("looking at the coming runs"))
 }
 
