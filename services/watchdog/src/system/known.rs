@@ -37,7 +37,33 @@ pub async fn look(store: &Store) -> Result<Vec<Waiting>, StoreError> {
     let tenants: Vec<_> = tenants.into_iter().collect();
     let channels = alert_channel::of_tenants(&tx, &tenants).await?;
     tx.commit().await?;
-    Ok(whom(channels, &soon))
+    let (waiting, left_out) = bounded(whom(channels, &soon), CHANNELS_MAX);
+    if left_out > 0 {
+        tracing::warn!(
+            channels.told = waiting.len(),
+            channels.left_out = left_out,
+            "Too many channels wait for jobs: some would not be told that PostgreSQL is gone"
+        );
+    }
+    Ok(waiting)
+}
+
+/// Up to `most` of those who wait, and how many are left out: whoever runs the system comes first, then the first channel of
+/// each tenant, then the second of each.
+fn bounded(waiting: Vec<Waiting>, most: usize) -> (Vec<Waiting>, usize) {
+    let mut of_tenant: BTreeMap<TenantId, usize> = BTreeMap::new();
+    let mut ranked: Vec<_> = waiting
+        .into_iter()
+        .map(|waiting| {
+            let tenant = waiting.channel.tenant_id;
+            let rank = of_tenant.entry(tenant).or_default();
+            *rank += 1;
+            ((tenant != TenantId::DEFAULT, *rank), waiting)
+        })
+        .collect();
+    ranked.sort_by_key(|(rank, _)| *rank);
+    let left_out = ranked.len().saturating_sub(most);
+    (ranked.into_iter().take(most).map(|(_, waiting)| waiting).collect(), left_out)
 }
 
 /// Those who run the system are told of all jobs, others of those that they would be told of.
@@ -64,7 +90,7 @@ fn whom(mut channels: BTreeMap<TenantId, Vec<Channel>>, soon: &[Soon]) -> Vec<Wa
         }
         Some(Waiting { channel, jobs })
     });
-    waiting.take(CHANNELS_MAX).collect()
+    waiting.collect()
 }
 
 #[cfg(test)]
@@ -91,6 +117,22 @@ mod tests {
 
     fn soon(tenant: Option<TenantId>, channel: Option<&str>, jobs: i64) -> Soon {
         Soon { tenant, channel: channel.map(str::to_owned), jobs, examples: vec![format!("of-{jobs}")] }
+    }
+
+    #[test]
+    fn where_there_is_no_room_for_all_no_tenant_pushes_out_another() {
+        let waiting =
+            |tenant, name: &str| Waiting { channel: channel(tenant, name, &[]), jobs: Many::default() };
+        let third = TenantId(Uuid::from_u128(3));
+        let many = (0..5).map(|number| waiting(OTHER, &format!("many-{number}")));
+        let operators = ["oncall", "chat"].map(|name| waiting(TenantId::DEFAULT, name));
+        let all: Vec<_> = many.chain([waiting(third, "only")]).chain(operators).collect();
+        let told = |most| {
+            let (told, left_out) = bounded(all.clone(), most);
+            (told.into_iter().map(|told| told.channel.name).collect::<Vec<_>>().join(" "), left_out)
+        };
+        assert_eq!(told(5), ("oncall chat many-0 only many-1".to_owned(), 3));
+        assert_eq!(told(8).1, 0);
     }
 
     #[test]
