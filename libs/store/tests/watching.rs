@@ -90,7 +90,11 @@ async fn the_statements_use_their_indexes_on_full_tables() {
         ),
         ("verdict/evidence", vec![&jobs, &instants, &now, &now], &["run_lease_pkey", "run_outcome"]),
         ("alert/recovered", vec![&500_i64], &["alert_one_open"]),
-        ("alert_delivery/claim", vec![&32_i64, &4_i64, &none, &30_000_i64, &none, &16_i64], &["alert_delivery_due"]),
+        (
+            "alert_delivery/claim",
+            vec![&32_i64, &4_i64, &none, &30_000_i64, &none, &16_i64],
+            &["alert_delivery_due"],
+        ),
     ];
     for (name, params, indexes) in statements {
         uses(&client, name, &params, indexes).await;
