@@ -1,5 +1,7 @@
 //! What can't be read, or is not wanted, of one keeps no other from being judged and told; over a clock that the test moves.
 
+#![allow(clippy::expect_used, reason = "a test fails by a panic that names the cause")]
+
 mod support;
 
 use model::alert::on::On;
