@@ -56,6 +56,13 @@ impl Definition {
     pub fn repeat(&self) -> Duration {
         self.repeat.unwrap_or(REPEAT_DEFAULT)
     }
+
+    /// Whether it is expected at other instants, or missed at others, than by `before`.
+    pub fn retimes(&self, before: &Self) -> bool {
+        let timing =
+            |of: &Self| (of.schedule.clone(), of.timezone.clone(), of.period, of.grace, of.max_runtime);
+        timing(self) != timing(before)
+    }
 }
 
 named! {
@@ -290,6 +297,24 @@ mod tests {
             [],
             "what was reported in time may not be committed yet"
         );
+    }
+
+    #[test]
+    fn only_what_says_when_it_is_missed_retimes_it() {
+        let before = definition(Some(600), Some(100));
+        let is_other = |change: fn(&mut Definition)| {
+            let mut after = before.clone();
+            change(&mut after);
+            after.retimes(&before)
+        };
+        assert!(!is_other(|it| it.labels = [("team".to_owned(), "ops".to_owned())].into()));
+        assert!(!is_other(|it| it.channels = vec!["oncall".to_owned()]));
+        assert!(!is_other(|it| (it.severity, it.repeat) = (Severity::Info, Some(Duration::ZERO))));
+        assert!(is_other(|it| (it.schedule, it.period) = (Some("@daily".to_owned()), None)));
+        assert!(is_other(|it| it.timezone = "Europe/Berlin".to_owned()));
+        assert!(is_other(|it| it.period = Some(Duration::from_secs(601))));
+        assert!(is_other(|it| it.grace = Duration::from_secs(61)));
+        assert!(is_other(|it| it.max_runtime = None));
     }
 
     #[test]

@@ -202,11 +202,23 @@ pub struct Change<'a> {
     pub paused: bool,
     /// It is deleted.
     pub deleted: bool,
-    /// When to look at it.
-    pub judge_at: Option<DateTime<Utc>>,
+    /// What becomes of what is due.
+    pub due: Expected,
 }
 
-/// Changes, pauses, resumes or deletes a locked check-in at `at`: what was expected until then is forgotten.
+/// What becomes, with a change, of what was expected of a check-in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expected {
+    /// What is due stays due, and what was reported is still looked at.
+    AsBefore,
+    /// What was expected until then is forgotten.
+    Anew {
+        /// When to look at it.
+        judge_at: Option<DateTime<Utc>>,
+    },
+}
+
+/// Changes, pauses, resumes or deletes a locked check-in at `at`.
 ///
 /// # Errors
 /// [`StoreError::Database`].
@@ -218,8 +230,12 @@ pub async fn change(
 ) -> Result<(), StoreError> {
     let definition = stored(change.definition)?;
     let (paused, deleted) = (change.paused.then_some(at), change.deleted.then_some(at));
-    let params: [&(dyn tokio_postgres::types::ToSql + Sync); 6] =
-        [&id, &definition, &at, &paused, &deleted, &change.judge_at];
+    let (anew, judge_at) = match change.due {
+        Expected::AsBefore => (false, None),
+        Expected::Anew { judge_at } => (true, judge_at),
+    };
+    let params: [&(dyn tokio_postgres::types::ToSql + Sync); 7] =
+        [&id, &definition, &at, &paused, &deleted, &anew, &judge_at];
     tx.execute(sql!("check_in/change.sql"), &params).await.map(drop)
 }
 

@@ -4,7 +4,7 @@
 mod definition;
 pub mod report;
 
-pub use definition::{Written, differences, judge_at, read};
+pub use definition::{Written, differences, expected, judge_at, read};
 
 use crate::failure::{Failure, retrying, wrong};
 use crate::limits::places::{Kind, Places};
@@ -255,9 +255,8 @@ async fn change(store: &Store, caller: &Caller, name: &str, deed: &Deed<'_>) -> 
     if !deleted && pause == paused && *definition == stored.definition {
         return Ok(());
     }
-    let judge_at = definition::judge_at(definition, stored.id, stored.created_at, at);
-    let judge_at = judge_at.filter(|_| !pause && !deleted);
-    check_in::change(&tx, stored.id, at, Change { definition, paused: pause, deleted, judge_at }).await?;
+    let due = definition::expected(&stored, definition, pause, deleted, at);
+    check_in::change(&tx, stored.id, at, Change { definition, paused: pause, deleted, due }).await?;
     store::audit::record(&tx, caller.tenant_id, &caller.token_name, &[event]).await?;
     tx.commit().await?;
     Ok(())

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::time::Duration as Time;
 use store::alert_delivery::{self, Delivery, Event as Told};
 use store::alert_group;
-use store::check_in::{self, Noted};
+use store::check_in::{self, Change, Expected, Noted};
 use store::fence::Term;
 use store::system_alert::{self, New};
 use support::{Cell, LIMITS, definition, noon, rows};
@@ -280,17 +280,39 @@ async fn a_start_that_nothing_follows_is_told_when_its_maximum_runtime_is_over()
     assert_eq!(cause, "NOT_DONE");
 }
 
+async fn change(cell: &Cell, id: Uuid, second: i64, change: Change<'_>) {
+    let mut client = cell.store.client("test").await.expect("connected");
+    let tx = client.begin("test").await.expect("begun");
+    check_in::change(&tx, id, noon(second), change).await.expect("changed");
+    tx.commit().await.expect("committed");
+}
+
+#[tokio::test]
+async fn what_is_due_stays_due_when_labels_or_channels_of_a_check_in_change() {
+    let (cell, term, id) = with_check_in(&hourly()).await;
+    let labelled = Definition { labels: [("team".to_owned(), "ops".to_owned())].into(), ..hourly() };
+    let same = Change { definition: &labelled, paused: false, deleted: false, due: Expected::AsBefore };
+    // A failure that nobody has looked at, a start, and a success that stays away.
+    report(&cell, 100, Report::Fail, "").await;
+    change(&cell, id, 101, same).await;
+    assert_eq!(cell.check(term, 102).await.opened, 1);
+    report(&cell, 200, Report::Start, "").await;
+    assert_eq!(cell.check(term, 201).await.opened, 0);
+    change(&cell, id, 300, same).await;
+    cell.check(term, 804).await;
+    change(&cell, id, HOUR + 30, same).await;
+    cell.check(term, HOUR + 64).await;
+    assert_eq!(cell.number("SELECT count FROM alert").await, 3);
+    assert_eq!(told(&cell).await, ["OPENED"]);
+}
+
 #[tokio::test]
 async fn one_that_is_paused_or_deleted_is_not_missed_and_its_alert_ends() {
     for deleted in [false, true] {
         let (cell, term, id) = with_check_in(&hourly()).await;
         assert_eq!(cell.check(term, HOUR + 64).await.opened, 1);
-        let mut client = cell.store.client("test").await.expect("connected");
-        let tx = client.begin("test").await.expect("begun");
-        let definition = hourly();
-        let change = check_in::Change { definition: &definition, paused: !deleted, deleted, judge_at: None };
-        check_in::change(&tx, id, noon(HOUR + 70), change).await.expect("changed");
-        tx.commit().await.expect("committed");
+        let due = Expected::Anew { judge_at: None };
+        change(&cell, id, HOUR + 70, Change { definition: &hourly(), paused: !deleted, deleted, due }).await;
         assert_eq!(cell.check(term, HOUR + 71).await.resolved, 1);
         assert_eq!(cell.check(term, 9 * HOUR).await.opened, 0);
         let noted = report(&cell, 9 * HOUR, Report::Fail, "").await;

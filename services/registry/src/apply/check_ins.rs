@@ -3,7 +3,7 @@
 
 use super::write::{Writing, overtaken};
 use crate::audit;
-use crate::check_ins::{Written, differences, judge_at};
+use crate::check_ins::{Written, differences, expected, judge_at};
 use crate::failure::Failure;
 use crate::revisions;
 use crate::tokens::new_secret;
@@ -54,14 +54,9 @@ impl Writing<'_> {
             return Ok(());
         }
         let paused = before.paused_at.is_some();
-        let judge_at = judge_at(definition, before.id, before.created_at, self.at).filter(|_| !paused);
-        check_in::change(
-            self.tx,
-            before.id,
-            self.at,
-            Change { definition, paused, deleted: false, judge_at },
-        )
-        .await?;
+        let due = expected(before, definition, paused, false, self.at);
+        let change = Change { definition, paused, deleted: false, due };
+        check_in::change(self.tx, before.id, self.at, change).await?;
         self.events.push(audit::check_in::changed(before, definition));
         let changes = differences(&before.definition, definition);
         self.changed("CheckIn", &written.name, changes.into_iter().map(revisions::change));

@@ -13,6 +13,7 @@ use rpc::v1;
 use rpc::v1::alert_severity::Level;
 use schedule::{Schedule, Spec, SpecField};
 use std::time::Duration;
+use store::check_in::{CheckIn, Expected};
 use uuid::Uuid;
 
 /// Of a period, and of a maximum runtime.
@@ -208,6 +209,22 @@ pub fn judge_at(
     deadline(definition, id, created_at, from)?.checked_add_signed(SETTLE)
 }
 
+/// What becomes of what is due with the change of `stored` at `at` into one with this definition: it is forgotten only if
+/// the change says so, by another timing, a pause, a resumption or a deletion.
+pub fn expected(
+    stored: &CheckIn,
+    definition: &Definition,
+    paused: bool,
+    deleted: bool,
+    at: DateTime<Utc>,
+) -> Expected {
+    if !deleted && paused == stored.paused_at.is_some() && !definition.retimes(&stored.definition) {
+        return Expected::AsBefore;
+    }
+    let judge_at = judge_at(definition, stored.id, stored.created_at, at).filter(|_| !paused && !deleted);
+    Expected::Anew { judge_at }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -275,5 +292,40 @@ mod tests {
         let at = DateTime::UNIX_EPOCH;
         assert_eq!(deadline(&definition, Uuid::nil(), at, at), DateTime::from_timestamp(65, 0));
         assert_eq!(judge_at(&definition, Uuid::nil(), at, at), DateTime::from_timestamp(68, 0));
+    }
+
+    #[test]
+    fn only_another_timing_a_pause_a_resumption_and_a_deletion_forget_what_is_due() {
+        let definition = read(&daily()).expect("sound").definition;
+        let labelled =
+            Definition { labels: [("team".to_owned(), "ops".to_owned())].into(), ..definition.clone() };
+        let graced = Definition { grace: Duration::from_secs(1), ..definition.clone() };
+        let at = DateTime::UNIX_EPOCH;
+        let stored = |paused: bool| CheckIn {
+            id: Uuid::nil(),
+            tenant_id: model::ids::TenantId::DEFAULT,
+            name: "backup".to_owned(),
+            definition: definition.clone(),
+            generation: 1,
+            created_at: at,
+            updated_at: at,
+            paused_at: paused.then_some(at),
+            judged_through: at,
+            last: [None; 3],
+            missing: false,
+        };
+        let (never, then) = (Expected::Anew { judge_at: None }, |definition: &Definition| Expected::Anew {
+            judge_at: judge_at(definition, Uuid::nil(), at, at),
+        });
+        let due = |before: bool, after: &Definition, paused, deleted| {
+            expected(&stored(before), after, paused, deleted, at)
+        };
+        assert_eq!(due(false, &labelled, false, false), Expected::AsBefore);
+        assert_eq!(due(true, &labelled, true, false), Expected::AsBefore);
+        assert_eq!(due(false, &graced, false, false), then(&graced));
+        assert_eq!(due(true, &graced, true, false), never);
+        assert_eq!(due(false, &definition, true, false), never);
+        assert_eq!(due(true, &definition, false, false), then(&definition));
+        assert_eq!(due(false, &definition, false, true), never);
     }
 }
