@@ -16,6 +16,7 @@ pub use links::Links;
 pub use lock::running;
 pub use service::{Role, Service};
 
+use crate::ending::{Late, end_together};
 use crate::etcd::{self, Etcd};
 use crate::postgres::{self, Postgres};
 use crate::user::RunAs;
@@ -27,8 +28,10 @@ use std::time::Duration;
 /// Where `escapement dev` keeps its things unless told otherwise.
 pub const DATA_DEFAULT: &str = ".escapement";
 
-/// How long each service may take to become ready, and to stop.
+/// How long each service may take to become ready.
 const SERVICE_READY: Duration = Duration::from_secs(60);
+
+/// How long all agents, and then all other services, may take to stop.
 const SERVICE_STOP: Duration = Duration::from_secs(20);
 
 /// What to start, and where.
@@ -336,14 +339,23 @@ impl Stack {
     ///
     /// # Errors
     /// The first [`StackError`] met; the rest is ended all the same when the stack is dropped.
-    pub async fn stop(mut self) -> Result<(), StackError> {
+    pub async fn stop(self) -> Result<(), StackError> {
+        self.stop_telling(&|_| {}).await
+    }
+
+    /// As [`Self::stop`], within a minute; tells `late` of the services that take longer than two seconds.
+    ///
+    /// # Errors
+    /// As [`Self::stop`].
+    pub async fn stop_telling(mut self, late: &(dyn Fn(&[Late]) + Sync)) -> Result<(), StackError> {
         endpoints::forget(&self.options.data)?;
         // Agents first: their runs are finished and reported while somebody listens.
-        self.services.sort_by_key(|service| service.role() != Role::Agent);
-        for service in &mut self.services {
-            service.terminate(SERVICE_STOP).await?;
+        for agents in [true, false] {
+            let services =
+                self.services.iter_mut().filter(|service| (service.role() == Role::Agent) == agents);
+            let mut children: Vec<_> = services.map(Service::process).collect();
+            end_together(&mut children, SERVICE_STOP, late).await?;
         }
-        self.postgres.stop(postgres::Stop::Fast).await?;
-        self.etcd.stop().await
+        tokio::try_join!(self.postgres.stop(postgres::Stop::Fast), self.etcd.stop()).map(drop)
     }
 }

@@ -6,6 +6,7 @@
 
 pub mod binary;
 pub mod dev;
+pub mod ending;
 pub mod error;
 pub mod etcd;
 pub mod ports;

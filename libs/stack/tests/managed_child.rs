@@ -3,8 +3,10 @@
 #![allow(clippy::unwrap_used)]
 
 use std::path::Path;
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use stack::ending::{Late, end_together};
 use stack::process::{ManagedChild, Signal, Spec};
 use stack::testkit::TempFolder;
 use stack::wait::wait_for;
@@ -49,6 +51,28 @@ async fn terminate_kills_a_child_that_ignores_it() {
     wait_for(LIMIT, "the trap", async || child.log_tail().contains("up").then_some(())).await;
     let status = child.terminate(Duration::from_millis(50)).await.unwrap();
     assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(Signal::SIGKILL as i32));
+}
+
+#[tokio::test]
+async fn of_children_that_end_together_the_late_ones_are_told_and_killed_after_the_grace() {
+    let folder = TempFolder::create("together").unwrap();
+    let mut willing = shell(&folder, "trap 'exit 7' TERM; echo willing; while :; do sleep 0.01; done");
+    let mut deaf = shell(&folder, "trap '' TERM; echo deaf; while :; do sleep 0.01; done");
+    wait_for(LIMIT, "the traps", async || {
+        let log = willing.log_tail();
+        (log.contains("willing") && log.contains("deaf")).then_some(())
+    })
+    .await;
+    let (grace, told) = (Duration::from_secs(2), Mutex::new(Vec::new()));
+    let late = |late: &[Late]| told.lock().unwrap().push(late.to_vec());
+    end_together(&mut [&mut willing, &mut deaf], grace, &late).await.unwrap();
+    let expected = Late { name: "shell".to_owned(), pid: deaf.pid(), grace };
+    let told = told.into_inner().unwrap();
+    assert_eq!(told.len(), 1, "once: {told:?}");
+    assert!(told[0].contains(&expected), "{told:?}");
+    let signal = std::os::unix::process::ExitStatusExt::signal(&deaf.exited().unwrap().unwrap());
+    assert_eq!(signal, Some(Signal::SIGKILL as i32));
+    assert!(willing.exited().unwrap().is_some());
 }
 
 #[tokio::test]

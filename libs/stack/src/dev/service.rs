@@ -175,11 +175,6 @@ impl Service {
         self.end_known = true;
         Some((self.name.clone(), status))
     }
-
-    pub(super) async fn terminate(&mut self, grace: Duration) -> Result<(), StackError> {
-        self.end_known = true;
-        self.child.terminate(grace).await.map(drop)
-    }
 }
 
 /// Writes a file that only its owner may read: settings hold the database's password.

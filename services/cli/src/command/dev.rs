@@ -8,6 +8,7 @@ use crate::table::tell;
 use anyhow::{Context, bail};
 use serde_json::json;
 use stack::dev::{Endpoints, Options, Stack};
+use stack::ending::Late;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Stdio;
@@ -21,7 +22,7 @@ const READY_LIMIT: Duration = Duration::from_secs(120);
 const LEADER_LIMIT: Duration = Duration::from_secs(5);
 
 /// From the request to stop until the last process is gone.
-const STOP_LIMIT: Duration = Duration::from_secs(60);
+const STOP_LIMIT: Duration = Duration::from_secs(65);
 
 const SAMPLE_JOBS: &str = include_str!("../../../../examples/jobs.yaml");
 
@@ -64,7 +65,16 @@ async fn foreground(start: &DevStart, quiet: bool) -> anyhow::Result<()> {
     tell!("\nCtrl-C stops everything that was started here.\n");
     supervise(&mut stack, (!quiet).then_some(&client), &shutdown).await;
     tell!("\nStopping …");
-    stack.stop().await.context("stopping the local stack")
+    stack.stop_telling(&tell_late).await.context("stopping the local stack")
+}
+
+/// Says what keeps the stack from stopping.
+fn tell_late(late: &[Late]) {
+    for Late { name, pid, grace } in late {
+        let work = if name.starts_with("agent") { ", which lets its runs end" } else { "" };
+        tell!("Waiting for {name} (pid {pid}){work}; it is killed after {} s.", grace.as_secs());
+    }
+    tell!("Ctrl-C again ends everything at once.");
 }
 
 /// The ticker that leads, once one does; none when none does soon.
