@@ -199,7 +199,7 @@ async fn a_rebuilt_etcd_gets_a_higher_epoch_and_leaders_after_a_reset() {
 
     downstream.cell.stack.etcd().rebuild().await.expect("a new etcd");
     for role in [Role::Ticker, Role::Watchdog] {
-        let advice = format!("run `escapement fence reset {}`", role.as_str());
+        let advice = format!("run `escapement fence reset {} --yes`", role.as_str());
         for name in names(&downstream.cell.stack, role) {
             let http = downstream
                 .cell

@@ -36,7 +36,7 @@ impl Refusal {
         let role = self.role;
         self.ready.unmet(format!(
             "fenced: revision {stored} is stored, this leadership has {revision}; if etcd was rebuilt, stop every old \
-             {role} and run `escapement fence reset {role}`"
+             {role} and run `escapement fence reset {role} --yes`"
         ));
         let wait = self.wait;
         self.wait = (wait * 2).min(WAIT_MAX);
@@ -85,7 +85,7 @@ mod tests {
         assert_eq!(waits(&mut refusal, 7), [1, 2, 4, 8, 16, 30, 30]);
         let unmet = health.unmet();
         assert_eq!(unmet.len(), 1);
-        assert!(unmet[0].1.contains("`escapement fence reset watchdog`"), "{unmet:?}");
+        assert!(unmet[0].1.contains("`escapement fence reset watchdog --yes`"), "{unmet:?}");
         refusal.saw(1_000);
         assert!(refusal.is_on());
     }

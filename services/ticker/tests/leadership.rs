@@ -142,7 +142,8 @@ async fn an_etcd_that_was_rebuilt_is_told_and_goes_on_after_a_reset() {
         let refused = async || {
             place.log(name).contains("escapement fence reset").then_some(())?;
             let ready = place.page(name, "/readyz").await;
-            (ready.contains(" 503 ") && ready.contains("run `escapement fence reset ticker`")).then_some(())
+            (ready.contains(" 503 ") && ready.contains("run `escapement fence reset ticker --yes`"))
+                .then_some(())
         };
         wait_for(LIMIT, "the refusal, in log and readiness", refused).await;
     }

@@ -293,7 +293,7 @@ impl Lead {
                         fence.refused = true,
                         fence.stored = stored,
                         "The fence can't be raised to this leadership. If etcd was rebuilt, its revisions begin anew: stop \
-                         every old watchdog and run `escapement fence reset watchdog`"
+                         every old watchdog and run `escapement fence reset watchdog --yes`"
                     );
                     return Some(End::Refused { stored });
                 }

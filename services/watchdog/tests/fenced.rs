@@ -50,7 +50,7 @@ async fn a_rebuilt_etcd_makes_it_not_ready_until_the_fence_is_reset() {
     for url in [&one_ready, &two_ready] {
         wait_for(LIMIT, "the refusal to be said", async || {
             let (status, text) = answer(url).await?;
-            (status == 503 && text.contains("run `escapement fence reset watchdog`")).then_some(())
+            (status == 503 && text.contains("run `escapement fence reset watchdog --yes`")).then_some(())
         })
         .await;
     }

@@ -57,7 +57,7 @@ impl Lead {
             fence.refused = true,
             fence.stored = stored,
             "The fence refused this leadership: a higher one is stored. If etcd was rebuilt, its revisions begin anew: \
-             stop every old ticker and run `escapement fence reset ticker`"
+             stop every old ticker and run `escapement fence reset ticker --yes`"
         );
         End::Refused { stored }
     }
