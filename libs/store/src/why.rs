@@ -14,6 +14,7 @@ use model::policy::MisfirePolicy;
 use model::run::{MisfireCause, MisfireOutcome};
 use std::collections::BTreeSet;
 use std::str::FromStr;
+use std::time::Duration;
 use tokio_postgres::Row;
 use tokio_postgres::types::Json;
 
@@ -70,6 +71,8 @@ pub struct Found {
     pub ticker: Option<String>,
     /// Why it was not handed out in time, if that ended it.
     pub cause: Option<MisfireCause>,
+    /// The queue in which it waits, if no live worker serves it.
+    pub unserved: Option<String>,
 }
 
 /// Consecutive occurrences that were missed and got no run.
@@ -102,7 +105,7 @@ impl Record {
     }
 }
 
-/// Looks an instant of a job up.
+/// Looks an instant of a job up. A worker lives while its dispatcher was renewed within `alive_within`.
 ///
 /// # Errors
 /// [`StoreError`] when the database can't be asked, or holds what this release can't read.
@@ -111,6 +114,7 @@ pub async fn read(
     tenant: TenantId,
     job: JobId,
     at: DateTime<Utc>,
+    alive_within: Duration,
 ) -> Result<Record, StoreError> {
     let operation = "ask why";
     let mut client = store.client(operation).await?;
@@ -119,7 +123,7 @@ pub async fn read(
     let rows = tx.query(sql!("why/moment.sql"), &[&job.0]).await?;
     let missing = || StoreError::Corrupt { what: "ledger_floor", problem: "has no row".to_owned() };
     let moment = rows.first().ok_or_else(missing)?;
-    let run = found(&tx, tenant, job, at).await?;
+    let run = found(&tx, tenant, job, at, alive_within).await?;
     let generation = run.as_ref().map(|found| found.run.generation.0);
     let rows = tx.query(sql!("why/revisions.sql"), &[&job.0, &at, &generation]).await?;
     let here = rows.iter().find(|row| row.get("here"));
@@ -151,6 +155,7 @@ async fn found(
     tenant: TenantId,
     job: JobId,
     at: DateTime<Utc>,
+    alive_within: Duration,
 ) -> Result<Option<Found>, StoreError> {
     let rows = tx.query(sql!("history/get.sql"), &[&tenant.0, &job.0, &at]).await?;
     let Some(run) = rows.first().map(history::read).transpose()? else { return Ok(None) };
@@ -159,10 +164,14 @@ async fn found(
     let rows = tx.query(sql!("why/background.sql"), &[&job.0, &at, &run.term]).await?;
     let background = rows.first();
     let cause = background.and_then(|row| row.get::<_, Option<&str>>("cause"));
+    let alive = i64::try_from(alive_within.as_millis()).unwrap_or(i64::MAX);
+    let rows = tx.query(sql!("why/unserved.sql"), &[&job.0, &at, &alive]).await?;
+    let unserved = rows.first().map(|row| row.get("queue"));
     Ok(Some(Found {
         attempts,
         ticker: background.and_then(|row| row.get("ticker")),
         cause: cause.map(|cause| named("run_outcome.cause", cause)).transpose()?,
+        unserved,
         run,
     }))
 }

@@ -10,7 +10,8 @@ use support::Cell;
 use tokio_postgres::Client;
 use tokio_postgres::types::ToSql;
 
-/// 20,000 jobs, of which 100 name one of 2,000 calendars; ten definitions and misfires of each of 2,000 jobs.
+/// 20,000 jobs, each with a run that waits, of which 100 name one of 2,000 calendars; ten definitions and misfires of each
+/// of 2,000 jobs.
 const FILL: &str = "
     SELECT esc_make_partitions(current_date - 1, current_date + 1);
     INSERT INTO calendar (tenant_id, version, created_at, updated_at, name)
@@ -31,6 +32,9 @@ const FILL: &str = "
     FROM generate_series(1, 2000) n, generate_series(1, 10) g, LATERAL (SELECT esc_now() - g * interval '1 hour' AS at) a;
     INSERT INTO run_outcome (job_id, tenant_id, scheduled_for, at, attempt, state, reason, final)
     SELECT md5(n::text)::uuid, '00000000-0000-4000-8000-000000000001', at, at, 0, 'SKIPPED', 'MISSED', true
+    FROM generate_series(1, 20000) n, LATERAL (SELECT date_trunc('second', esc_now()) AS at) a;
+    INSERT INTO run_queue (job_id, tenant_id, scheduled_for, due_at, generation, priority, origin, exclusive, queue)
+    SELECT md5(n::text)::uuid, '00000000-0000-4000-8000-000000000001', at, at, 1, 0, 'SCHEDULE', true, 'default'
     FROM generate_series(1, 20000) n, LATERAL (SELECT date_trunc('second', esc_now()) AS at) a;";
 
 async fn plan(sql: &Client, query: &str, params: &[&(dyn ToSql + Sync)]) -> String {
@@ -77,6 +81,8 @@ async fn each_look_uses_its_index() {
         background.contains("_pkey") && !background.contains("Seq Scan on run_outcome_2"),
         "{background}"
     );
+    let unserved = include_str!("../sql/why/unserved.sql");
+    uses(&plan(&sql, unserved, &[&job, &now, &15_000_i64]).await, "run_queue_pkey");
     uses(&plan(&sql, include_str!("../sql/why/moment.sql"), &[&job]).await, "job_cursor");
 }
 

@@ -12,7 +12,7 @@ use store::status::{self, Status as Found, Ticker};
 use tonic::{Request, Response, Status};
 
 /// A ticker or dispatcher that showed no life for so long counts as gone.
-const ALIVE_WITHIN: Duration = Duration::from_secs(15);
+pub const ALIVE_WITHIN: Duration = Duration::from_secs(15);
 
 #[tonic::async_trait]
 impl StatusService for Registry {

@@ -11,6 +11,7 @@ mod instant;
 mod text;
 
 use crate::failure::Failure;
+use crate::status::ALIVE_WITHIN;
 use crate::{jobs, limits, runs};
 use finding::{Answer, Finding};
 use model::ids::run_name;
@@ -36,7 +37,7 @@ pub async fn answer(
     let job = jobs::find_or_deleted(store, caller, &request.job).await?;
     let asked =
         instant::read(&request.time, &job.definition).map_err(|error| Failure::Invalid(vec![error]))?;
-    let mut record = store::why::read(store, caller.tenant_id, job.id, asked.at).await?;
+    let mut record = store::why::read(store, caller.tenant_id, job.id, asked.at, ALIVE_WITHIN).await?;
     let shown = limits::is_shown(store, caller, asked.at).await?;
     if !shown {
         (record.run, record.missed) = (None, None);

@@ -224,3 +224,28 @@ async fn what_became_of_runs_further_back_than_the_tenant_sees_is_not_told() {
         says(&answer, "further back than your tenant's history is shown");
     }
 }
+
+#[tokio::test]
+async fn a_run_that_waits_for_a_worker_that_nobody_started_says_so() {
+    let registry = Registry::start().await;
+    let id = every_second(&registry).await;
+    let run = registry.plan(&id, -30).await;
+    says(
+        &why(&registry, "beats", &run).await,
+        "No worker that serves the queue \"default\" is connected (NO_WORKER)",
+    );
+    let told =
+        async || why(&registry, "beats", &run).await["explanation"].as_str().unwrap().contains("NO_WORKER");
+    // (minutes since its dispatcher was last renewed, the queue that it serves)
+    for (minutes, queue, unserved) in [(0, "other", true), (1, "default", true), (0, "default", false)] {
+        registry
+            .sql(&format!(
+                "WITH d AS (INSERT INTO dispatcher (id, started_at, renewed_at, pid, name, address, http)
+                     VALUES (gen_random_uuid(), esc_now(), esc_now() - interval '{minutes} min', 1, 'd', '', '') RETURNING id)
+                 INSERT INTO worker_session (id, dispatcher_id, connected_at, slots, name, version, queues)
+                     SELECT gen_random_uuid(), id, esc_now(), 1, 'w', '1', '{{{queue}}}' FROM d"
+            ))
+            .await;
+        assert_eq!(told().await, unserved, "{minutes} {queue}");
+    }
+}

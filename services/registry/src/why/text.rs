@@ -121,6 +121,13 @@ fn run(found: &Found, lines: &mut Vec<String>) {
             format!("It ended as {how}{at}{with}{why}.")
         }
     });
+    let unserved = found.unserved.as_ref().filter(|_| run.phase == Phase::Waiting);
+    lines.extend(unserved.map(|queue| {
+        format!(
+            "No worker that serves the queue {queue:?} is connected ({}): start one.",
+            MisfireCause::NoWorker
+        )
+    }));
     lines.extend(found.cause.map(|cause| format!("It was not handed out in time: {}.", of_cause(cause))));
     if let Some(accepted) = run.accepted_at.filter(|_| run.attempt == 1) {
         let late = (accepted - run.due_at).num_milliseconds();
