@@ -31,7 +31,7 @@ pub use trust::{Trust, Trusted};
 /// A distributed cron: each occurrence gets exactly one run.
 #[derive(Debug, Parser)]
 #[command(name = "escapement", version, propagate_version = true)]
-#[command(after_help = crate::failure::HELP)]
+#[command(after_help = crate::failure::HELP, next_help_heading = "Global options")]
 pub struct Arguments {
     #[command(flatten)]
     pub connection: Connection,
@@ -59,11 +59,11 @@ pub enum Command {
     Schema,
     /// Takes over the schedules of cron or Kubernetes: prints documents for `apply`, and says what became of each.
     Import(Import),
-    /// Shows jobs, channels or calendars.
+    /// Shows jobs, channels, calendars or check-ins.
     Get(Get),
     /// Shows all of one: a job with what comes, what was, and who changed it.
     Describe(Describe),
-    /// Deletes a job, channel or calendar.
+    /// Deletes a job, channel, calendar or check-in.
     Delete(Delete),
     /// Shows what a schedule means and when it is due, with what rules move, double or drop; or the coming load of all
     /// jobs.
@@ -129,6 +129,9 @@ pub enum Kind {
     /// Calendars.
     #[value(alias = "calendar")]
     Calendars,
+    /// Check-ins.
+    #[value(name = "checkins", aliases = ["checkin", "check-ins", "check-in"])]
+    CheckIns,
 }
 
 impl Kind {
@@ -138,6 +141,15 @@ impl Kind {
             Self::Jobs => "jobs",
             Self::Channels => "channels",
             Self::Calendars => "calendars",
+            Self::CheckIns => "check-ins",
+        }
+    }
+
+    /// What the API calls a list of them.
+    pub const fn field(self) -> &'static str {
+        match self {
+            Self::CheckIns => "checkIns",
+            other => other.collection(),
         }
     }
 }

@@ -25,8 +25,18 @@ const DURATIONS: [&str; 13] = [
     "/repeat",
 ];
 
-/// Adds the documents of `text` to an `ApplyRequest`. `origin` names the file in messages.
-pub fn add(request: &mut Value, origin: &str, text: &str) -> anyhow::Result<()> {
+/// Where a document stood that a request holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// What the registry calls it: `jobs[0]`.
+    field: String,
+    /// What its author does: the file, the document's number and its name.
+    stood: String,
+}
+
+/// Adds the documents of `text` to an `ApplyRequest`, and tells where each stood. `origin` names the file in messages.
+pub fn add(request: &mut Value, origin: &str, text: &str) -> anyhow::Result<Vec<Place>> {
+    let mut places = Vec::new();
     for (index, document) in serde_yaml_ng::Deserializer::from_str(text).enumerate() {
         let place = format!("{origin}, document {}", index + 1);
         let document = Document::deserialize(document).with_context(|| format!("{place} is not YAML"))?;
@@ -34,12 +44,30 @@ pub fn add(request: &mut Value, origin: &str, text: &str) -> anyhow::Result<()> 
             continue; // an empty document, such as after a last ---
         }
         let (collection, document) = once(document).and_then(sort).with_context(|| place.clone())?;
+        let name = document["name"].as_str().map(|name| format!(" ({name})")).unwrap_or_default();
+        let index = request[collection].as_array().map_or(0, Vec::len);
+        places.push(Place { field: format!("{collection}[{index}]"), stood: format!("{place}{name}") });
         match &mut request[collection] {
             Value::Array(list) => list.push(document),
             other => *other = json!([document]),
         }
     }
-    Ok(())
+    Ok(places)
+}
+
+/// What the registry says about wrong fields, a line each, with their documents named as their author does.
+pub fn placed(text: &str, places: &[Place]) -> String {
+    let line = |line: &str| {
+        let field = line.trim_start();
+        let found = places.iter().find_map(|place| {
+            let rest = field.strip_prefix(place.field.as_str())?;
+            let rest = rest.strip_prefix('.').or_else(|| rest.strip_prefix(": "))?;
+            Some(format!("{}: {rest}", place.stood))
+        });
+        let indent = &line[..line.len() - field.len()];
+        found.map_or_else(|| line.to_owned(), |found| format!("{indent}{found}"))
+    };
+    text.lines().map(line).collect::<Vec<_>>().join("\n")
 }
 
 /// What the document holds, if each of its keys is given once.
@@ -103,6 +131,22 @@ pub fn seconds(text: &str) -> anyhow::Result<String> {
     Ok(if fraction == 0 { format!("{whole}s") } else { format!("{whole}.{fraction:03}s") })
 }
 
+/// A duration that was typed, in the API's form: as in files, or in seconds without a unit.
+///
+/// # Errors
+/// When it is neither; the text says what would be right.
+pub fn length(text: &str) -> Result<String, String> {
+    let bare = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let written = if bare { format!("{text}s") } else { text.to_owned() };
+    seconds(&written).map_err(|error| format!("{error:#}"))
+}
+
+/// A duration of the API at `field` of a definition as files have it; anything else as it is.
+pub fn written(field: &str, value: &str) -> String {
+    let path = format!("/{}", field.replace('.', "/"));
+    if DURATIONS.contains(&path.as_str()) { export::short(value) } else { value.to_owned() }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -122,6 +166,13 @@ mod tests {
         for text in ["", "90", "1x", "h", "-5s", "1h 30m"] {
             assert!(seconds(text).is_err(), "{text:?}");
         }
+    }
+
+    #[test]
+    fn typed_durations_may_be_seconds_alone() {
+        assert_eq!(length("30m").as_deref(), Ok("1800s"));
+        assert_eq!(length("90").as_deref(), Ok("90s"));
+        assert!(length("soon").expect_err("none").contains("such as 1h30m"));
     }
 
     #[test]
@@ -174,6 +225,22 @@ mod tests {
         assert!(
             format!("{error:#}").starts_with("jobs.yaml, document 1: maxRuntime: \"long\" is not a duration"),
             "{error:#}"
+        );
+    }
+
+    #[test]
+    fn what_the_registry_says_of_a_document_is_said_of_where_it_stood() {
+        let mut request = json!({});
+        let mut places = add(&mut request, "a.yaml", "kind: Job\nname: a\n").expect("sound");
+        places
+            .extend(add(&mut request, "b.yaml", "---\nkind: Job\n---\nkind: Job\nname: c\n").expect("sound"));
+        let of = |text: &str| placed(text, &places);
+        assert_eq!(of("jobs[0].schedule: is missing"), "a.yaml, document 1 (a): schedule: is missing");
+        let several = "several fields are wrong\n  jobs[1]: use an object\n  jobs[2].run.http.url: x\n  jobs[20].name: y";
+        assert_eq!(
+            of(several),
+            "several fields are wrong\n  b.yaml, document 1: use an object\n  b.yaml, document 2 (c): run.http.url: x\n  \
+             jobs[20].name: y"
         );
     }
 

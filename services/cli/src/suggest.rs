@@ -25,6 +25,12 @@ struct Missing {
 
 /// A line for whoever named something at `path`, or in `body`, that is not there: what it may have been, or where to look.
 pub async fn instead(client: &Client, path: &str, body: Option<&Value>) -> Option<String> {
+    if collection(path) == "alerts" {
+        // Their names are those of jobs: none is near to an id.
+        return Some(
+            "`escapement alerts list` lists their ids, with --all those of resolved ones".to_owned(),
+        );
+    }
     let missing = missing(path, body)?;
     let near = tokio::time::timeout(LIMIT, look_up(client, &missing)).await.unwrap_or_default();
     Some(match near.as_slice() {
@@ -65,7 +71,6 @@ fn missing(path: &str, body: Option<&Value>) -> Option<Missing> {
         "check-ins" => ("check-ins", "checkIns", "checkins list"),
         "tokens" => ("tokens", "tokens", "tokens list"),
         "tenants" => ("tenants", "tenants", "tenants list"),
-        "alerts" => ("alerts", "alerts", "alerts list --all"),
         _ => return None,
     };
     Some(Missing { name, collection, field, listed })

@@ -83,6 +83,23 @@ pub fn print_json(value: &Value) {
     }
 }
 
+/// Prints the API's own answer about alerts: what they have as a name is what they are about, and their id is what
+/// commands take.
+pub fn print_alerts_json(answer: &Value) {
+    match format() {
+        Format::Name => ids(answer).iter().for_each(|id| say!("{id}")),
+        _ => print_json(answer),
+    }
+}
+
+/// The id of an alert, or of each in a list of them.
+fn ids(answer: &Value) -> Vec<&str> {
+    match answer["alerts"].as_array() {
+        Some(alerts) => alerts.iter().filter_map(|alert| alert["id"].as_str()).collect(),
+        None => answer["id"].as_str().into_iter().collect(),
+    }
+}
+
 /// Prints the API's own answer to what was done with `name`, which need not be in it.
 pub fn print_json_of(name: &str, value: &Value) {
     match format() {
@@ -145,6 +162,11 @@ pub fn second(value: &Value) -> String {
     instant(value).map_or_else(|| "-".to_owned(), |at| at.to_rfc3339_opts(SecondsFormat::Secs, true))
 }
 
+/// An instant in UTC as names of runs have it, or a dash.
+pub fn exact(value: &Value) -> String {
+    instant(value).map_or_else(|| "-".to_owned(), |at| at.to_rfc3339_opts(SecondsFormat::AutoSi, true))
+}
+
 /// An instant, when the field has one.
 pub fn instant(value: &Value) -> Option<DateTime<Utc>> {
     value.as_str().and_then(|text| text.parse().ok())
@@ -152,7 +174,7 @@ pub fn instant(value: &Value) -> Option<DateTime<Utc>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Format, event, in_format, render};
+    use super::{Format, event, exact, ids, in_format, render};
     use serde_json::json;
 
     #[test]
@@ -163,6 +185,19 @@ mod tests {
         assert_eq!(in_format(&list["tokens"][0], Format::Yaml), "id: '1'\nname: ci");
         assert!(in_format(&list, Format::Json).starts_with("{\n"));
         assert_eq!(in_format(&json!({ "jobs": [] }), Format::Name), "");
+    }
+
+    #[test]
+    fn alerts_are_named_by_what_commands_take() {
+        let alert = json!({ "id": "1", "name": "invoices" });
+        assert_eq!(ids(&alert), ["1"]);
+        assert_eq!(ids(&json!({ "alerts": [alert], "nextPageToken": "" })), ["1"]);
+    }
+
+    #[test]
+    fn an_instant_keeps_the_fraction_that_names_its_run() {
+        assert_eq!(exact(&json!("2026-11-29T09:00:00.120Z")), "2026-11-29T09:00:00.120Z");
+        assert_eq!(exact(&json!("2026-11-29T09:00:00Z")), "2026-11-29T09:00:00Z");
     }
 
     #[test]

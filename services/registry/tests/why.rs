@@ -66,6 +66,28 @@ async fn a_run_is_answered_with_its_attempts_and_its_definition() {
 }
 
 #[tokio::test]
+async fn what_attempts_said_about_their_failure_is_told() {
+    let registry = Registry::start().await;
+    let id = every_second(&registry).await;
+    let run = registry.plan(&id, -30).await;
+    registry
+        .sql(&format!(
+            "DELETE FROM run_queue; UPDATE run SET state = 'FAILED', reason = 'WORK_FAILED', attempt = 2, token = 9,
+                 claimed_at = due_at, accepted_at = due_at, finished_at = esc_now();
+             INSERT INTO run_outcome (job_id, tenant_id, scheduled_for, at, attempt, token, state, reason, final)
+                 SELECT job_id, tenant_id, scheduled_for, due_at + interval '1 s', 1, 8, 'FAILED', 'WORK_FAILED', false FROM run;
+             INSERT INTO run_output (job_id, scheduled_for, attempt, exit_status, error, tail)
+                 VALUES ('{id}', '{run}', 1, NULL, E'no answer:\n dns error', ''),
+                        ('{id}', '{run}', 2, 500, 'the answer was 500 ' || repeat('x', 1000), '')"
+        ))
+        .await;
+    let answer = why(&registry, "beats", &run).await;
+    says(&answer, ": the work reported failure (no answer: dns error).");
+    says(&answer, "Its last attempt left HTTP 500, and said: the answer was 500 xxx");
+    says(&answer, "x…\n");
+}
+
+#[tokio::test]
 async fn a_missed_one_names_cause_policy_and_who_recorded_it() {
     let registry = Registry::start().await;
     let id = every_second(&registry).await;

@@ -1,5 +1,6 @@
 //! What can be typed about alerts.
 
+use crate::document;
 use clap::{Args, Subcommand, ValueEnum};
 
 #[derive(Debug, Args)]
@@ -71,9 +72,15 @@ pub struct AlertDeed {
 pub struct AlertSilence {
     /// The alert's id.
     pub alert: String,
-    /// For how long, in seconds.
-    #[arg(long = "for", value_name = "SECONDS", required_unless_present = "until", conflicts_with = "until")]
-    pub seconds: Option<u32>,
+    /// For how long: 30m, 1h30m, or seconds.
+    #[arg(
+        long = "for",
+        value_name = "DURATION",
+        required_unless_present = "until",
+        conflicts_with = "until"
+    )]
+    #[arg(value_parser = document::length)]
+    pub length: Option<String>,
     /// Until when, as 2026-11-29T09:00:00Z.
     #[arg(long)]
     pub until: Option<String>,

@@ -1,5 +1,6 @@
 //! What can be typed about check-ins.
 
+use crate::document;
 use clap::{Args, Subcommand};
 
 #[derive(Debug, Args)]
@@ -44,15 +45,15 @@ pub struct CheckInDefinition {
     /// The IANA timezone of the schedule.
     #[arg(long, conflicts_with = "period")]
     pub timezone: Option<String>,
-    /// How many seconds after the last success the next one is expected.
-    #[arg(long, value_name = "SECONDS")]
-    pub period: Option<u32>,
-    /// How many seconds later it may come.
-    #[arg(long, value_name = "SECONDS")]
-    pub grace: Option<u32>,
-    /// How many seconds after a start success is expected.
-    #[arg(long, value_name = "SECONDS")]
-    pub max_runtime: Option<u32>,
+    /// How long after the last success the next one is expected: 1d, 1h30m, or seconds.
+    #[arg(long, value_name = "DURATION", value_parser = document::length)]
+    pub period: Option<String>,
+    /// How much later it may come, likewise.
+    #[arg(long, value_name = "DURATION", value_parser = document::length)]
+    pub grace: Option<String>,
+    /// How long after a start success is expected, likewise.
+    #[arg(long, value_name = "DURATION", value_parser = document::length)]
+    pub max_runtime: Option<String>,
     /// A channel that is told. May be repeated.
     #[arg(long = "channel")]
     pub channels: Vec<String>,

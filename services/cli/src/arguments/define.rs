@@ -87,10 +87,10 @@ pub struct Describe {
 
 #[derive(Debug, Args)]
 pub struct Runs {
-    /// The job's name or id.
-    #[arg(required_unless_present = "all_jobs", conflicts_with = "all_jobs")]
+    /// The job's name or id; without it the runs of all jobs are shown.
+    #[arg(conflicts_with = "all_jobs")]
     pub job: Option<String>,
-    /// Shows the runs of all jobs.
+    /// Shows the runs of all jobs, as without a job.
     #[arg(long)]
     pub all_jobs: bool,
     /// Shows those that are planned and not due yet, instead of those that are.

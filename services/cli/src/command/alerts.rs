@@ -19,15 +19,15 @@ pub async fn run(client: &Client, alerts: &Alerts, output: Output) -> anyhow::Re
     };
     let alert = client.post(&format!("/v1/alerts/{}:{verb}", encode(alert)), &body).await?;
     match output {
-        Output::Json => table::print_json(&alert),
+        Output::Json => table::print_alerts_json(&alert),
         Output::Table => say!("{}", became(&alert)),
     }
     Ok(())
 }
 
 fn silence_body(silence: &AlertSilence) -> Value {
-    match silence.seconds {
-        Some(seconds) => json!({ "duration": format!("{seconds}s"), "reason": silence.reason }),
+    match &silence.length {
+        Some(length) => json!({ "duration": length, "reason": silence.reason }),
         None => json!({ "until": silence.until, "reason": silence.reason }),
     }
 }
@@ -68,7 +68,7 @@ async fn print_list(client: &Client, list: &AlertList, output: Output) -> anyhow
     }
     let answer = client.get(&path).await?;
     match output {
-        Output::Json => table::print_json(&answer),
+        Output::Json => table::print_alerts_json(&answer),
         Output::Table => print_table(answer["alerts"].as_array().map_or(&[], Vec::as_slice)),
     }
     Ok(())
@@ -93,7 +93,7 @@ fn print_table(alerts: &[Value]) {
 
 fn print_one(alert: &Value, output: Output) {
     if output == Output::Json {
-        table::print_json(alert);
+        table::print_alerts_json(alert);
         return;
     }
     print_table(std::slice::from_ref(alert));

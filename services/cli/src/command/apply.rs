@@ -3,6 +3,8 @@
 use crate::arguments::{Apply, Diff, Output, Set};
 use crate::client::Client;
 use crate::command::coming;
+use crate::document::Place;
+use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::table::say;
 use crate::{document, number, source, table};
@@ -17,7 +19,7 @@ pub async fn run(client: &Client, apply: &Apply, output: Output) -> anyhow::Resu
 
 /// Stores what is there as documents already.
 pub async fn store(client: &Client, request: &Value, output: Output) -> anyhow::Result<()> {
-    show(&post(client, request).await?, output);
+    show(&post(client, request, &[]).await?, output);
     Ok(())
 }
 
@@ -39,20 +41,26 @@ fn show(answer: &Value, output: Output) {
 }
 
 async fn send(client: &Client, set: &Set, dry_run: bool) -> anyhow::Result<Value> {
-    let mut request = read_all(&set.files)?;
+    let (mut request, places) = read_all(&set.files)?;
     if set.prune {
         request["prune"] = json!({ "labels": set.selector });
     }
     if dry_run {
         request["dryRun"] = json!(true);
     }
-    post(client, &request).await
+    post(client, &request, &places).await
 }
 
 /// All in one call: how far it is nobody knows, only how much it is.
-async fn post(client: &Client, request: &Value) -> anyhow::Result<Value> {
+async fn post(client: &Client, request: &Value, places: &[Place]) -> anyhow::Result<Value> {
     let _progress = Progress::waiting(doing(request));
-    client.post("/v1/apply", request).await
+    client.post("/v1/apply", request).await.map_err(|error| match error.downcast() {
+        Ok(Failure::Refused { status, text, next }) => {
+            Failure::Refused { status, text: document::placed(&text, places), next }.into()
+        }
+        Ok(other) => other.into(),
+        Err(error) => error,
+    })
 }
 
 fn doing(request: &Value) -> String {
@@ -63,16 +71,16 @@ fn doing(request: &Value) -> String {
     format!("{what} {} {definitions}", number::grouped(count as u64))
 }
 
-/// The documents of all files, by kind.
-pub fn read_all(files: &[PathBuf]) -> anyhow::Result<Value> {
-    let mut request = json!({});
+/// The documents of all files, by kind, and where they stood.
+pub fn read_all(files: &[PathBuf]) -> anyhow::Result<(Value, Vec<Place>)> {
+    let (mut request, mut places) = (json!({}), Vec::new());
     for file in files {
-        document::add(&mut request, &file.display().to_string(), &source::read(file)?)?;
+        places.extend(document::add(&mut request, &file.display().to_string(), &source::read(file)?)?);
     }
     if request == json!({}) {
         bail!("the files hold no document: begin one with `kind: Job`");
     }
-    Ok(request)
+    Ok((request, places))
 }
 
 fn print(answer: &Value) {
@@ -104,12 +112,13 @@ fn line(result: &Value, dry: bool) -> String {
 
 /// `schedule: 0 9 * * * → 0 10 * * *`
 fn field(change: &Value) -> String {
+    let field = table::text(&change["field"]);
     let value = |side: &str| match change[side].as_str() {
         None => "(none)".to_owned(),
         Some("") => "\"\"".to_owned(),
-        Some(text) => text.to_owned(),
+        Some(text) => document::written(&field, text),
     };
-    format!("{}: {} → {}", table::text(&change["field"]), value("before"), value("after"))
+    format!("{field}: {} → {}", value("before"), value("after"))
 }
 
 #[cfg(test)]
@@ -139,5 +148,7 @@ mod tests {
         let change = json!({ "field": "labels.team", "after": "mail" });
         assert_eq!(field(&change), "labels.team: (none) → mail");
         assert_eq!(field(&json!({ "field": "queue", "before": "a", "after": "" })), "queue: a → \"\"");
+        let longer = json!({ "field": "retry.backoff", "before": "90s", "after": "5400s" });
+        assert_eq!(field(&longer), "retry.backoff: 1m30s → 1h30m");
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::arguments::{CheckInAction, CheckInDefinition, CheckIns, Output};
 use crate::client::{Client, encode};
+use crate::document;
 use crate::table::{self, say};
 use serde_json::{Map, Value, json};
 
@@ -47,18 +48,22 @@ pub async fn run(client: &Client, check_ins: &CheckIns, output: Output) -> anyho
 fn body(written: &CheckInDefinition) -> Value {
     let mut body = Map::new();
     body.insert("name".to_owned(), json!(written.name));
-    let texts = [("schedule", &written.schedule), ("timezone", &written.timezone)];
-    let texts = texts.into_iter().filter_map(|(name, value)| Some((name, json!(value.as_ref()?))));
-    let seconds = [("period", written.period), ("grace", written.grace), ("maxRuntime", written.max_runtime)];
-    let seconds = seconds.into_iter().filter_map(|(name, value)| Some((name, json!(format!("{}s", value?)))));
-    body.extend(texts.chain(seconds).map(|(name, value)| (name.to_owned(), value)));
+    let given = [
+        ("schedule", &written.schedule),
+        ("timezone", &written.timezone),
+        ("period", &written.period),
+        ("grace", &written.grace),
+        ("maxRuntime", &written.max_runtime),
+    ];
+    let given = given.into_iter().filter_map(|(name, value)| Some((name.to_owned(), json!(value.as_ref()?))));
+    body.extend(given);
     if !written.channels.is_empty() {
         body.insert("channels".to_owned(), json!(written.channels));
     }
     Value::Object(body)
 }
 
-fn print_table(check_ins: &[Value]) {
+pub fn print_table(check_ins: &[Value]) {
     let row = |one: &Value| {
         let state = match (&one["paused"], &one["missing"]) {
             (Value::Bool(true), _) => "paused",
@@ -66,13 +71,13 @@ fn print_table(check_ins: &[Value]) {
             _ => "ok",
         };
         let expected = match table::text(&one["schedule"]).as_str() {
-            "-" => format!("every {}", table::text(&one["period"])),
+            "-" => format!("every {}", duration(one, "period")),
             schedule => schedule.to_owned(),
         };
         vec![
             table::text(&one["name"]),
             expected,
-            table::text(&one["grace"]),
+            duration(one, "grace"),
             table::second(&one["lastSuccessTime"]),
             table::second(&one["nextDeadline"]),
             state.to_owned(),
@@ -80,6 +85,11 @@ fn print_table(check_ins: &[Value]) {
     };
     let rows: Vec<_> = check_ins.iter().map(row).collect();
     table::print(&["CHECK-IN", "EXPECTED", "GRACE", "LAST SUCCESS (UTC)", "DEADLINE (UTC)", "STATE"], &rows);
+}
+
+/// A duration of a check-in as it is written in files, or a dash.
+fn duration(one: &Value, field: &str) -> String {
+    document::written(field, &table::text(&one[field]))
 }
 
 fn print_one(client: &Client, found: &Value) {
@@ -112,7 +122,7 @@ mod tests {
             name: "backup".to_owned(),
             schedule: None,
             timezone: None,
-            period: Some(60),
+            period: Some("60s".to_owned()),
             grace: None,
             max_runtime: None,
             channels: vec!["oncall".to_owned()],

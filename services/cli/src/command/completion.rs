@@ -102,7 +102,8 @@ fn look_up(names: Names, prefix: &str) -> Option<Vec<String>> {
     let path = if collection == "jobs" { format!("{path}&namePrefix={}", encode(prefix)) } else { path };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
     let mut answer = runtime.block_on(client.get(&path)).ok()?;
-    let Value::Array(items) = answer[collection].take() else { return None };
+    let field = if collection == "check-ins" { "checkIns" } else { collection };
+    let Value::Array(items) = answer[field].take() else { return None };
     let text =
         |item: &Value| item["name"].as_str().filter(|name| name.starts_with(prefix)).map(str::to_owned);
     Some(items.iter().filter_map(text).collect())
@@ -113,6 +114,7 @@ fn kind(words: &[String]) -> &'static str {
     let typed = words.iter().find_map(|word| match word.as_str() {
         "channel" | "channels" => Some("channels"),
         "calendar" | "calendars" => Some("calendars"),
+        "checkin" | "checkins" | "check-in" | "check-ins" => Some("check-ins"),
         "job" | "jobs" => Some("jobs"),
         _ => None,
     });

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 const KINDS: [(&str, &str); 3] = [("channels", "channel"), ("calendars", "calendar"), ("jobs", "job")];
 
 pub async fn run(client: &Client, create: &Create, output: Output) -> anyhow::Result<()> {
-    let documents = apply::read_all(&create.files)?;
+    let (documents, _) = apply::read_all(&create.files)?;
     let of_kind = |collection: &str| documents[collection].as_array().map_or(0, Vec::len);
     let count = KINDS.iter().map(|(collection, _)| of_kind(collection)).sum::<usize>();
     let progress = Progress::of(count as u64, "created".to_owned());

@@ -3,6 +3,7 @@
 use crate::arguments::{Describe, Kind, Output};
 use crate::client::{Client, encode};
 use crate::command::runs::{lateness, outcome};
+use crate::document;
 use crate::table::{self, say};
 use serde_json::{Value, json};
 
@@ -75,7 +76,10 @@ fn gather(path: String, value: &Value, found: &mut Vec<(String, String)>) {
         }
         Value::Null => {}
         Value::String(text) if text.is_empty() => {}
-        leaf => found.push((path, table::text(leaf))),
+        leaf => {
+            let text = document::written(&path, &table::text(leaf));
+            found.push((path, text));
+        }
     }
 }
 
@@ -93,7 +97,7 @@ fn print_runs(runs: &Value) {
     say!("\nlatest runs:");
     let row = |run: &Value| {
         vec![
-            format!("  {}", table::second(&run["scheduledFor"])),
+            format!("  {}", table::exact(&run["scheduledFor"])),
             outcome(run),
             lateness(run),
             table::text(&run["attempt"]),
@@ -127,9 +131,12 @@ mod tests {
     #[test]
     fn fields_that_have_a_value_are_shown_by_their_path() {
         let job = json!({ "name": "a", "broken": "", "alert": { "channels": ["x", "y"], "disabled": false },
-                          "labels": {}, "priority": 0, "startsAt": null });
+                          "labels": {}, "maxRuntime": "5400s", "priority": 0, "startsAt": null });
         let shown: Vec<_> =
             fields(&job).into_iter().map(|(field, value)| format!("{field}={value}")).collect();
-        assert_eq!(shown, ["alert.channels=x, y", "alert.disabled=false", "name=a", "priority=0"]);
+        assert_eq!(
+            shown,
+            ["alert.channels=x, y", "alert.disabled=false", "maxRuntime=1h30m", "name=a", "priority=0"]
+        );
     }
 }

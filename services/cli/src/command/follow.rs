@@ -52,7 +52,7 @@ async fn show_job(client: &Client, job: &str, since: &mut DateTime<Utc>) {
     for run in &runs {
         tell!(
             "{:<20}  {:<20}  {:>8}  {:<17}  {:<12}  {}",
-            table::second(&run["scheduledFor"]),
+            table::exact(&run["scheduledFor"]),
             job,
             lateness(run),
             table::text(&run["token"]),

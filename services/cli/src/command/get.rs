@@ -1,15 +1,15 @@
-//! `escapement get jobs|channels|calendars [NAME]`.
+//! `escapement get jobs|channels|calendars|checkins [NAME]`.
 
 use crate::arguments::{Get, Kind, Order, Output};
 use crate::client::{Client, encode};
-use crate::command::channels;
+use crate::command::{channels, check_ins};
 use crate::table;
 use anyhow::bail;
 use serde_json::{Value, json};
 
 pub async fn run(client: &Client, get: &Get, output: Output) -> anyhow::Result<()> {
-    let collection = get.kind.collection();
-    let path = format!("/v1/{collection}");
+    let field = get.kind.field();
+    let path = format!("/v1/{}", get.kind.collection());
     let items = match &get.name {
         Some(name) => {
             let item = client.get(&format!("{path}/{}", encode(name))).await?;
@@ -19,15 +19,16 @@ pub async fn run(client: &Client, get: &Get, output: Output) -> anyhow::Result<(
             }
             vec![item]
         }
-        None if get.kind == Kind::Jobs => client.list(&format!("{path}?{}", query(get)), collection).await?,
+        None if get.kind == Kind::Jobs => client.list(&format!("{path}?{}", query(get)), field).await?,
         None if !query(get).is_empty() => bail!("only jobs have labels, queues, pauses and orders"),
-        None => client.list(&path, collection).await?,
+        None => client.list(&path, field).await?,
     };
     match (output, get.kind) {
-        (Output::Json, _) => table::print_json(&json!({ collection: items })),
+        (Output::Json, _) => table::print_json(&json!({ field: items })),
         (Output::Table, Kind::Jobs) => print_jobs(&items),
         (Output::Table, Kind::Channels) => channels::print(&items),
         (Output::Table, Kind::Calendars) => print_calendars(&items),
+        (Output::Table, Kind::CheckIns) => check_ins::print_table(&items),
     }
     Ok(())
 }

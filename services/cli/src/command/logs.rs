@@ -3,6 +3,7 @@
 
 use crate::arguments::{Logs, Output};
 use crate::client::{Client, encode};
+use crate::command::runs::{error, outcome};
 use crate::table;
 use anyhow::{Context, bail};
 use base64::Engine;
@@ -14,8 +15,8 @@ pub async fn run(client: &Client, logs: &Logs, output: Output) -> anyhow::Result
         bail!("{:?}: use JOB@TIME, for example invoices@2026-11-29T09:00:00Z", logs.run);
     };
     let once = if logs.follow { "" } else { "?once=true" };
-    let path = format!("/v1/jobs/{}/runs/{}/output{once}", encode(job), encode(instant));
-    let mut response = client.stream(&path).await?;
+    let path = format!("/v1/jobs/{}/runs/{}", encode(job), encode(instant));
+    let mut response = client.stream(&format!("{path}/output{once}")).await?;
     let (mut lines, mut shown) = (Lines::default(), Shown::default());
     while let Some(bytes) = response.chunk().await.context("reading the registry's answer")? {
         for line in lines.push(&bytes) {
@@ -25,8 +26,26 @@ pub async fn run(client: &Client, logs: &Logs, output: Output) -> anyhow::Result
             }
         }
     }
-    shown.over(logs)
+    let ending =
+        if shown.is_unwell() { ending(&client.get(&path).await?) } else { shown.state.to_lowercase() };
+    if output == Output::Table && !logs.follow && shown.is_unwell() {
+        eprintln!("escapement: the run is {ending}");
+    }
+    shown.over(logs, &ending)
 }
+
+/// How a run ended, and what it said of its failure: nothing of its output need say so.
+fn ending(run: &Value) -> String {
+    match error(run, ERROR_SHOWN).as_str() {
+        "-" => outcome(run),
+        error => format!("{}: {error}", outcome(run)),
+    }
+}
+
+/// Characters of an error that are shown.
+const ERROR_SHOWN: usize = 1000;
+/// States of runs that have not ended.
+const OPEN: [&str; 4] = ["PLANNED", "WAITING", "RUNNING", "RETRYING"];
 
 /// Cuts a stream of bytes into lines.
 #[derive(Debug, Default)]
@@ -95,10 +114,15 @@ impl Shown {
         }
     }
 
+    /// True when the run has ended, and not as a success.
+    fn is_unwell(&self) -> bool {
+        !self.state.is_empty() && self.state != "SUCCEEDED" && !OPEN.contains(&self.state.as_str())
+    }
+
     /// Whoever follows learns from the exit status how the run ended.
-    fn over(&self, logs: &Logs) -> anyhow::Result<()> {
+    fn over(&self, logs: &Logs, ending: &str) -> anyhow::Result<()> {
         if logs.follow && self.state != "SUCCEEDED" {
-            bail!("the run is {}; see `escapement why {}`", self.state.to_lowercase(), logs.run);
+            bail!("the run is {ending}; see `escapement why {}`", logs.run);
         }
         Ok(())
     }
@@ -118,16 +142,25 @@ mod tests {
     }
 
     #[test]
+    fn how_a_run_ended_is_said_with_its_error() {
+        let mut run = json!({"state": "FAILED", "reason": "WORK_FAILED", "error": "no answer: dns error"});
+        assert_eq!(ending(&run), "failed (work_failed): no answer: dns error");
+        run = json!({"state": "SKIPPED", "reason": "OVERLAP", "error": ""});
+        assert_eq!(ending(&run), "skipped (overlap)");
+    }
+
+    #[test]
     fn only_a_followed_success_ends_well() {
         let mut shown = Shown::default();
         let mut show = |attempt: i64, state: &str, output| {
             let message = json!({"attempt": attempt, "state": state, "offset": "0", "output": ""});
             shown.show(&message, output).expect("shown");
-            [true, false].map(|follow| shown.over(&Logs { run: "a@b".to_owned(), follow }).is_ok())
+            [true, false].map(|follow| shown.over(&Logs { run: "a@b".to_owned(), follow }, "x").is_ok())
         };
         assert_eq!(show(1, "RUNNING", Output::Table), [false, true]);
         assert_eq!(show(2, "SUCCEEDED", Output::Table), [true, true]);
         assert_eq!(show(2, "FAILED", Output::Json), [false, true]);
+        assert!(shown.is_unwell());
         assert!(shown.show(&json!({"detail": "too slow"}), Output::Table).is_err());
     }
 }

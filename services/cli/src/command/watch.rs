@@ -84,7 +84,7 @@ impl Watch {
         }
         say!(
             "{:<20}  {:<24}  {:>8}  {:<12}  {}",
-            table::second(&run["scheduledFor"]),
+            table::exact(&run["scheduledFor"]),
             table::text(&run["jobName"]),
             lateness(run),
             table::text(&run["worker"]),

@@ -82,7 +82,7 @@ impl Writer {
 }
 
 /// A duration of the API as people write it: `5400s` is `1h30m`. What is none stays as it is.
-fn short(text: &str) -> String {
+pub fn short(text: &str) -> String {
     let whole_and_part = text.strip_suffix('s').map(|number| number.split_once('.').unwrap_or((number, "")));
     let milliseconds = whole_and_part.and_then(|(whole, part)| {
         let part: u64 = format!("{part:0<3}").get(..3)?.parse().ok()?;

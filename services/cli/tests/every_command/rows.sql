@@ -17,8 +17,9 @@ FROM job j, (
     UNION ALL SELECT '{ran}'::timestamptz - interval '1 day', 'SUCCEEDED', NULL, 1, 17592186044416
 ) s
 WHERE j.name = 'invoices' OR (j.name LIKE 'rerun-%' AND s.state = 'FAILED');
-INSERT INTO run_output (job_id, scheduled_for, attempt, exit_status, tail)
-SELECT job_id, scheduled_for, attempt, CASE state WHEN 'FAILED' THEN 3 ELSE 0 END, convert_to(CASE state WHEN 'FAILED' THEN E'no paper\n' ELSE E'12 invoices\n' END, 'UTF8')
+INSERT INTO run_output (job_id, scheduled_for, attempt, exit_status, error, tail)
+SELECT job_id, scheduled_for, attempt, CASE state WHEN 'FAILED' THEN 3 ELSE 0 END,
+       CASE state WHEN 'FAILED' THEN 'the printer does not answer' ELSE '' END, convert_to(CASE state WHEN 'FAILED' THEN E'no paper\n' ELSE E'12 invoices\n' END, 'UTF8')
 FROM run WHERE finished_at IS NOT NULL;
 INSERT INTO run_outcome (job_id, tenant_id, worker, scheduled_for, at, claimed_at, accepted_at, token, attempt, state, reason, final)
 SELECT job_id, tenant_id, worker, scheduled_for, finished_at, claimed_at, accepted_at, token, attempt, state, reason, true

@@ -4,6 +4,7 @@ use super::finding::{Answer, Finding};
 use super::instant::Asked;
 use chrono::{DateTime, SecondsFormat, Utc};
 use model::ids::instant_text;
+use model::job::Work;
 use model::run::{MisfireCause, MisfireOutcome, Phase};
 use schedule::{Explanation, Schedule, Verdict};
 use store::history::PastAttempt;
@@ -11,6 +12,9 @@ use store::why::{Found, Missed, Record, Revision};
 
 /// Runs from before the first leadership's number, and those that nobody's schedule asked for.
 const NO_TERM: i64 = 0;
+
+/// Characters of what an attempt said about its failure that are repeated.
+const ERROR_SHOWN: usize = 300;
 
 /// The instant on the clocks of the schedule's zone; of UTC when there is none.
 pub fn local(schedule: Option<&Schedule>, at: DateTime<Utc>) -> String {
@@ -29,7 +33,7 @@ pub fn explain(name: &str, record: &Record, asked: &Asked, answer: &Answer<'_>) 
         None => format!("{name}:"),
     });
     match &answer.finding {
-        Finding::Run(found) => run(found, &mut lines),
+        Finding::Run(found) => run(found, calls(answer.revision), &mut lines),
         Finding::Missed(found) => missed(found, &mut lines),
         Finding::Not(explanation) => not(answer.schedule.as_ref(), explanation, asked.at, &mut lines),
         Finding::Paused { begun, ended } => paused(begun, *ended, record, asked.at, &mut lines),
@@ -94,7 +98,26 @@ fn action(revision: &Revision) -> &'static str {
     }
 }
 
-fn run(found: &Found, lines: &mut Vec<String>) {
+/// True when the definition calls an HTTP address, so that its attempts' statuses are those of answers.
+fn calls(revision: Option<&Revision>) -> bool {
+    let definition = revision.and_then(|revision| revision.definition.as_ref().ok());
+    definition.is_some_and(|definition| matches!(definition.run, Work::Http(_)))
+}
+
+/// What an attempt left: `HTTP 500` or `the status 3`, and what it said about its failure beyond that, on one line.
+fn left(status: Option<i32>, error: &str, calls: bool) -> (Option<String>, Option<String>) {
+    let repeated = status.is_some_and(|status| error == format!("exit status {status}"));
+    let status = status.filter(|status| *status != 0).map(|status| match status {
+        100..=599 if calls => format!("HTTP {status}"),
+        _ => format!("the status {status}"),
+    });
+    let words: Vec<&str> = error.split_whitespace().collect();
+    let error = words.join(" ");
+    let cut = error.char_indices().nth(ERROR_SHOWN).map(|(at, _)| format!("{}…", &error[..at]));
+    (status, Some(cut.unwrap_or(error)).filter(|error| !error.is_empty() && !repeated))
+}
+
+fn run(found: &Found, calls: bool, lines: &mut Vec<String>) {
     let run = &found.run;
     let on = |worker: &Option<String>| {
         worker.as_ref().map(|name| format!(" on worker {name}")).unwrap_or_default()
@@ -136,9 +159,14 @@ fn run(found: &Found, lines: &mut Vec<String>) {
             instant_text(run.due_at)
         ));
     }
-    lines.extend(found.attempts.iter().map(past));
-    if let Some(status) = run.exit_status.filter(|status| *status != 0) {
-        lines.push(format!("Its last attempt left the status {status}."));
+    lines.extend(found.attempts.iter().map(|attempt| past(attempt, calls)));
+    match left(run.exit_status, &run.error, calls) {
+        (Some(status), Some(error)) => {
+            lines.push(format!("Its last attempt left {status}, and said: {error}"));
+        }
+        (Some(status), None) => lines.push(format!("Its last attempt left {status}.")),
+        (None, Some(error)) => lines.push(format!("Its last attempt said: {error}")),
+        (None, None) => {}
     }
     lines.push(match run.origin.as_str() {
         "MANUAL" => "It was triggered, beside the schedule.".to_owned(),
@@ -158,15 +186,16 @@ fn planned_by(found: &Found) -> String {
     }
 }
 
-fn past(attempt: &PastAttempt) -> String {
+fn past(attempt: &PastAttempt, calls: bool) -> String {
     let worker = attempt.worker.as_ref().map(|name| format!(" on worker {name}")).unwrap_or_default();
     let state = attempt.state.as_str().to_lowercase().replace('_', " ");
     let why =
         if attempt.reason.is_empty() { String::new() } else { format!(": {}", because(&attempt.reason)) };
-    let status = attempt.exit_status.filter(|status| *status != 0);
-    let status = status.map(|status| format!(" (status {status})")).unwrap_or_default();
+    let (status, error) = left(attempt.exit_status, &attempt.error, calls);
+    let left: Vec<String> = status.into_iter().chain(error).collect();
+    let left = if left.is_empty() { String::new() } else { format!(" ({})", left.join(": ")) };
     let at = instant_text(attempt.finished_at);
-    format!("Attempt {}{worker} ended as {state} at {at}{why}{status}.", attempt.attempt)
+    format!("Attempt {}{worker} ended as {state} at {at}{why}{left}.", attempt.attempt)
 }
 
 fn because(reason: &str) -> String {
