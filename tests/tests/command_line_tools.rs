@@ -1,6 +1,6 @@
 //! The command line's tools: definitions taken out and put back, completion, contexts, exit statuses.
 
-use harness::Cell;
+use harness::{Cell, terminal};
 use stack::dev::Options;
 use std::process::{Command, Output};
 
@@ -210,19 +210,11 @@ fn program() -> std::path::PathBuf {
     Options::for_tests(std::path::Path::new("/")).binaries.join("escapement")
 }
 
-/// What a command writes when a terminal is at both its ends.
+/// What a command writes to a terminal.
 fn said_on_a_terminal(arguments: &[&str], environment: &[(&str, &str)]) -> String {
-    let terminal = nix::pty::openpty(None, None).expect("a terminal");
-    let end = || std::process::Stdio::from(terminal.slave.try_clone().expect("its other end"));
     let mut command = Command::new(program());
     command.args(arguments).env_clear().env("TERM", "xterm").envs(environment.iter().copied());
-    let mut child = command.stdout(end()).stderr(end()).spawn().expect("the command line starts");
-    drop((command, terminal.slave));
-    let mut said = Vec::new();
-    // Reading ends with an error once the last writer has gone.
-    let _ = std::io::Read::read_to_end(&mut std::fs::File::from(terminal.master), &mut said);
-    child.wait().expect("it ends");
-    String::from_utf8_lossy(&said).into_owned()
+    terminal::said(command, 80)
 }
 
 /// The command line of somebody whose environment says nothing, with a home of his own.
