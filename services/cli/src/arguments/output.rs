@@ -97,6 +97,19 @@ mod tests {
     }
 
     #[test]
+    fn help_has_options_of_every_command_apart_from_a_command_s_own() {
+        let mut command = Arguments::command();
+        command.build();
+        let runs = command.find_subcommand_mut("runs").expect("a command");
+        let help = runs.render_help().to_string();
+        let (own, global) = help.split_once("Global options:").expect("a heading");
+        assert!(own.contains("--planned") && !own.contains("--server"), "{own}");
+        for option in ["--server", "--ca-file", "--output", "--quiet"] {
+            assert!(global.contains(option), "{option}: {global}");
+        }
+    }
+
+    #[test]
     fn what_a_command_can_not_print_is_refused_with_what_would_be_right() {
         for honoured in [
             "get jobs -o name",
