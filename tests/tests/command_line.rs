@@ -63,7 +63,7 @@ async fn a_set_is_tried_out_applied_and_pruned() {
     write(yaml("d", 61, "billing") + &yaml("E", 9, "billing"));
     let refused = cell.escapement(&["apply", "-f", path]);
     let said = String::from_utf8_lossy(&refused.stderr);
-    assert!(said.contains("jobs[0].schedule") && said.contains("jobs[1].name"), "{said}");
+    assert!(said.contains("document 1 (d): schedule") && said.contains("document 2 (E): name"), "{said}");
     cell.stop().await;
 }
 

@@ -64,6 +64,6 @@ async fn apply_takes_yaml_and_says_what_is_wrong() {
     let refused = cell.escapement(&["apply", "-f", &path]);
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert_eq!(refused.status.code(), Some(1));
-    assert!(said.contains("jobs[0].schedule") && said.contains("hour"), "{said}");
+    assert!(said.contains("document 1 (nightly): schedule") && said.contains("hour"), "{said}");
     cell.stop().await;
 }
