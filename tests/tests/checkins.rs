@@ -103,5 +103,9 @@ async fn the_command_line_says_where_to_report_and_what_is_wrong() {
         rotated.split_whitespace().find(|word| word.contains("/v1/checkins/")).expect("where to report");
     let reported = reqwest::Client::new().post(path).send().await.expect("an answer");
     assert_eq!(reported.status(), 200);
+    // Created by a file, it is told where to report, once.
+    std::fs::write(&file, "kind: CheckIn\nname: monthly\nperiod: 31d\n").expect("written");
+    let created = cell.prints(&["create", "-f", &file.display().to_string()]);
+    assert!(created.contains("check-in monthly created") && created.contains("/v1/checkins/"), "{created}");
     cell.stop().await;
 }

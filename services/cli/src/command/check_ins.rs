@@ -92,7 +92,8 @@ fn duration(one: &Value, field: &str) -> String {
     document::written(field, &table::text(&one[field]))
 }
 
-fn print_one(client: &Client, found: &Value) {
+/// A check-in as a table, with its address while that is known, and its newest reports.
+pub fn print_one(client: &Client, found: &Value) {
     print_table(std::slice::from_ref(found));
     if let Some(path) = found["path"].as_str().filter(|path| !path.is_empty()) {
         say!("");

@@ -2,28 +2,39 @@
 
 use crate::arguments::{Create, Output};
 use crate::client::Client;
-use crate::command::apply;
+use crate::command::{apply, check_ins};
 use crate::progress::Progress;
 use crate::table::{self, say};
 use anyhow::Context;
 use serde_json::{Value, json};
 
-/// In this order: jobs name channels and calendars.
-const KINDS: [(&str, &str); 3] = [("channels", "channel"), ("calendars", "calendar"), ("jobs", "job")];
+/// Where documents of a kind stand, what they are created at and called; in this order: jobs name channels and calendars.
+const KINDS: [(&str, &str, &str); 4] = [
+    ("channels", "/v1/channels", "channel"),
+    ("calendars", "/v1/calendars", "calendar"),
+    ("checkIns", "/v1/check-ins", "check-in"),
+    ("jobs", "/v1/jobs", "job"),
+];
 
 pub async fn run(client: &Client, create: &Create, output: Output) -> anyhow::Result<()> {
     let (documents, _) = apply::read_all(&create.files)?;
     let of_kind = |collection: &str| documents[collection].as_array().map_or(0, Vec::len);
-    let count = KINDS.iter().map(|(collection, _)| of_kind(collection)).sum::<usize>();
+    let count = KINDS.iter().map(|(collection, ..)| of_kind(collection)).sum::<usize>();
     let progress = Progress::of(count as u64, "created".to_owned());
     let mut created = Vec::new();
-    for (collection, kind) in KINDS {
+    for (collection, path, kind) in KINDS {
         for document in documents[collection].as_array().into_iter().flatten() {
             let name = table::text(&document["name"]);
-            let answer = client.post(&format!("/v1/{collection}"), document).await;
+            let answer = client.post(path, document).await;
             let answer = answer.with_context(|| format!("{kind} {name}"))?;
             if output == Output::Table {
-                progress.aside(|| say!("{kind} {name} created"));
+                progress.aside(|| {
+                    say!("{kind} {name} created");
+                    // Its token is in no later answer.
+                    if kind == "check-in" {
+                        check_ins::print_one(client, &answer);
+                    }
+                });
             }
             created.push(answer);
             progress.reach(created.len() as u64);
