@@ -337,10 +337,7 @@ impl Keeper {
         if !self.link.has_room() {
             return;
         }
-        let Shown { offset, tail, fraction, note } = live;
-        let offset = i64::try_from(offset).unwrap_or(i64::MAX);
-        let run = Some(attempt.to_ref());
-        self.send(from_worker::Message::Live(v1::Live { run, offset, tail, fraction, note }));
+        self.send(from_worker::Message::Live(live.message(attempt)));
     }
 
     fn start_drain(&mut self, now: Moment) {
@@ -388,22 +385,8 @@ impl Keeper {
         }
     }
 
-    /// After each event, of which a herd has three for each run: nothing is made that is only compared.
     fn tell_status(&self) {
-        let (connected, dispatcher) = (self.link.is_up(), self.link.address());
-        let (running, in_hand) = (self.hand.running(), self.hand.len());
-        self.status.send_if_modified(|status| {
-            let numbers = (status.connected, status.running, status.in_hand);
-            let texts = (status.dispatcher.as_str(), status.session_id.as_str(), status.trouble.as_str());
-            let changed = numbers != (connected, running, in_hand)
-                || texts != (dispatcher, self.session_id.as_str(), self.trouble.as_str());
-            if changed {
-                (status.connected, status.running, status.in_hand) = (connected, running, in_hand);
-                dispatcher.clone_into(&mut status.dispatcher);
-                status.session_id.clone_from(&self.session_id);
-                status.trouble.clone_from(&self.trouble);
-            }
-            changed
-        });
+        self.status
+            .send_if_modified(|status| status.note(&self.link, &self.hand, &self.session_id, &self.trouble));
     }
 }

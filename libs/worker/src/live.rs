@@ -3,6 +3,8 @@
 //! Shared between the work, which writes whenever it wants, and the keeper, which takes at most once a second what has
 //! changed. Bounded: of the output only the end is kept, of a note only its beginning.
 
+use crate::assignment::Attempt;
+use rpc::v1;
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -33,6 +35,15 @@ pub(crate) struct Shown {
     pub tail: Vec<u8>,
     pub fraction: Option<f64>,
     pub note: String,
+}
+
+impl Shown {
+    /// As the dispatcher is told of it.
+    pub(crate) fn message(self, attempt: Attempt) -> v1::Live {
+        let Self { offset, tail, fraction, note } = self;
+        let offset = i64::try_from(offset).unwrap_or(i64::MAX);
+        v1::Live { run: Some(attempt.to_ref()), offset, tail, fraction, note }
+    }
 }
 
 impl Live {

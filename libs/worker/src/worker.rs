@@ -3,6 +3,7 @@
 use crate::ask::Asker;
 use crate::context::RunContext;
 use crate::executor::{BoxError, Executor, Handlers};
+use crate::hand::Hand;
 use crate::identity::Identity;
 use crate::keeper::Keeper;
 use crate::link::Link;
@@ -49,6 +50,24 @@ pub struct Status {
     pub in_hand: usize,
     /// The last trouble with the connection; empty after it proved good.
     pub trouble: String,
+}
+
+impl Status {
+    /// Becomes what is so now; whether it was otherwise. Asked after each event, of which a herd has three for each run:
+    /// nothing is made that is only compared.
+    pub(crate) fn note(&mut self, link: &Link, hand: &Hand, session_id: &str, trouble: &str) -> bool {
+        let numbers = (link.is_up(), hand.running(), hand.len());
+        let texts = (link.address(), session_id, trouble);
+        let changed = numbers != (self.connected, self.running, self.in_hand)
+            || texts != (self.dispatcher.as_str(), self.session_id.as_str(), self.trouble.as_str());
+        if changed {
+            (self.connected, self.running, self.in_hand) = numbers;
+            texts.0.clone_into(&mut self.dispatcher);
+            texts.1.clone_into(&mut self.session_id);
+            texts.2.clone_into(&mut self.trouble);
+        }
+        changed
+    }
 }
 
 /// How a worker has ended.
