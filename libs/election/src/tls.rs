@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use etcd_client::{Certificate, Identity, TlsOptions};
 use rustls::{AlertDescription, CertificateError};
+use tonic::Code;
 
 use crate::ElectionError;
 
@@ -61,9 +62,20 @@ pub(crate) fn was_ended(error: &etcd_client::Error) -> bool {
     use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, InvalidData, UnexpectedEof};
     // An alert that is read late comes as text in invalid data.
     let ended = [BrokenPipe, ConnectionAborted, ConnectionReset, InvalidData, UnexpectedEof];
-    causes(error)
-        .filter_map(|cause| cause.downcast_ref::<io::Error>())
-        .any(|error| ended.contains(&error.kind()))
+    was_closed_first(error)
+        || causes(error)
+            .filter_map(|cause| cause.downcast_ref::<io::Error>())
+            .any(|error| ended.contains(&error.kind()))
+}
+
+/// Whether the connection was closed before the request was on it, as the client says of itself: what etcd says has no cause.
+fn was_closed_first(error: &etcd_client::Error) -> bool {
+    match error {
+        etcd_client::Error::GRpcStatus(status) => {
+            status.code() == Code::Cancelled && status.source().is_some()
+        }
+        _ => false,
+    }
 }
 
 /// The client's error does not say what caused it, but these say it of themselves.
