@@ -8,7 +8,6 @@ use chrono::{DateTime, Utc};
 use model::alert::life::Life;
 use model::alert::{Cause, Kind};
 use model::ids::{JobId, TenantId};
-use model::policy::UnknownName;
 use model::severity::Severity;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -86,9 +85,9 @@ pub struct Recovered {
     pub job_id: JobId,
     /// The job's name.
     pub job_name: String,
-    /// What it is about.
-    pub kind: Kind,
-    /// How grave it is.
+    /// What it is about, as stored.
+    pub kind: String,
+    /// How grave it is; as by default when this version does not know it.
     pub severity: Severity,
     /// The job's labels when it was opened.
     pub labels: BTreeMap<String, String>,
@@ -106,8 +105,8 @@ pub struct Recovered {
     pub last_deadline: Option<DateTime<Utc>>,
     /// How many there were.
     pub count: i64,
-    /// Why the last one had none.
-    pub cause: Cause,
+    /// Why the last one had none, as stored.
+    pub cause: String,
     /// What ended it.
     pub resolution: Resolution,
 }
@@ -226,25 +225,25 @@ pub(crate) fn milliseconds(interval: Duration) -> Option<i64> {
     i64::try_from(interval.as_millis()).ok().filter(|interval| *interval > 0)
 }
 
-/// Locks up to `limit` open alerts that have nothing left to complain about.
+/// Locks up to `limit` open alerts that have nothing left to complain about. Which success ends one of a kind that this
+/// version does not know is for a later one to say.
 ///
 /// # Errors
-/// [`StoreError::Database`]; [`StoreError::Corrupt`] when a cause is unknown to this version.
+/// [`StoreError::Database`].
 pub async fn recovered(tx: &Transaction<'_>, limit: i64) -> Result<Vec<Recovered>, StoreError> {
-    let rows = tx.query(sql!("alert/recovered.sql"), &[&limit]).await?;
+    let kinds: Vec<_> = Kind::ALL.iter().map(|kind| kind.as_str()).collect();
+    let rows = tx.query(sql!("alert/recovered.sql"), &[&limit, &kinds]).await?;
     rows.iter().map(read).collect()
 }
 
 fn read(row: &Row) -> Result<Recovered, StoreError> {
-    let unknown = |what| move |error: UnknownName| StoreError::Corrupt { what, problem: error.to_string() };
-    let resolution = resolution(row)?;
     Ok(Recovered {
         id: row.get("id"),
         tenant_id: TenantId(row.get("tenant_id")),
         job_id: JobId(row.get("job_id")),
         job_name: row.get("job_name"),
-        kind: row.get::<_, &str>("kind").parse().map_err(unknown("alert.kind"))?,
-        severity: row.get::<_, &str>("severity").parse().map_err(unknown("alert.severity"))?,
+        kind: row.get("kind"),
+        severity: severity(row),
         labels: labels(&row.get("labels")),
         is_news: row.get("is_news"),
         channels: row.get("channels"),
@@ -253,9 +252,14 @@ fn read(row: &Row) -> Result<Recovered, StoreError> {
         first_deadline: row.get("first_deadline"),
         last_deadline: row.get("last_deadline"),
         count: row.get("count"),
-        cause: row.get::<_, &str>("cause").parse().map_err(unknown("alert.cause"))?,
-        resolution,
+        cause: row.get("cause"),
+        resolution: resolution(row)?,
     })
+}
+
+/// How grave an alert is, of a row; as by default, which is gravest, when this version does not know it.
+pub(crate) fn severity(row: &Row) -> Severity {
+    row.get::<_, &str>("severity").parse().unwrap_or_default()
 }
 
 /// What ends an alert, of a row.

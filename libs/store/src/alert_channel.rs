@@ -64,22 +64,36 @@ pub async fn page(
     rows.iter().map(read).collect()
 }
 
-/// Every channel of these tenants, by name.
+/// The channels of some tenants.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct OfTenants {
+    /// Those that can be used, by name. One whose wishes this version can't read is told everything.
+    pub channels: BTreeMap<TenantId, Vec<Channel>>,
+    /// Those of which this version can't read where they lead, and why.
+    pub unreadable: BTreeMap<Uuid, String>,
+}
+
+/// Every channel of these tenants.
 ///
 /// # Errors
-/// As [`page`].
-pub async fn of_tenants(
-    tx: &Transaction<'_>,
-    tenants: &[TenantId],
-) -> Result<BTreeMap<TenantId, Vec<Channel>>, StoreError> {
+/// [`StoreError::Database`]. What can't be read of a channel is part of the answer, not an error: it stops nobody else.
+pub async fn of_tenants(tx: &Transaction<'_>, tenants: &[TenantId]) -> Result<OfTenants, StoreError> {
     let tenants: Vec<Uuid> = tenants.iter().map(|tenant| tenant.0).collect();
     let rows = tx.query(sql!("alert_channel/of_tenants.sql"), &[&tenants]).await?;
-    let mut channels: BTreeMap<_, Vec<_>> = BTreeMap::new();
-    for channel in rows.iter().map(read) {
-        let channel = channel?;
-        channels.entry(channel.tenant_id).or_default().push(channel);
+    let mut found = OfTenants::default();
+    for row in &rows {
+        match target(row) {
+            Ok(target) => {
+                let accepts = serde_json::from_value(row.get("accepts")).unwrap_or_default();
+                let channel = leading_to(row, target, accepts);
+                found.channels.entry(channel.tenant_id).or_default().push(channel);
+            }
+            Err(error) => {
+                found.unreadable.insert(row.get("id"), error.to_string());
+            }
+        }
     }
-    Ok(channels)
+    Ok(found)
 }
 
 /// The channel of `tenant` with this name.
@@ -245,14 +259,19 @@ fn corrupt(what: &'static str, error: &serde_json::Error) -> StoreError {
 
 fn read(row: &Row) -> Result<Channel, StoreError> {
     let accepts = serde_json::from_value(row.get("accepts"));
-    Ok(Channel {
+    let accepts = accepts.map_err(|error| corrupt("alert_channel.accepts", &error))?;
+    Ok(leading_to(row, target(row)?, accepts))
+}
+
+fn leading_to(row: &Row, target: Target, accepts: Accepts) -> Channel {
+    Channel {
         id: row.get("id"),
         tenant_id: TenantId(row.get("tenant_id")),
         name: row.get("name"),
-        target: target(row)?,
+        target,
         secret: row.get("secret"),
-        accepts: accepts.map_err(|error| corrupt("alert_channel.accepts", &error))?,
+        accepts,
         system: row.get("system"),
         created_at: row.get("created_at"),
-    })
+    }
 }

@@ -136,6 +136,8 @@ pub struct Route {
     pub name: String,
     /// Which alerts it wants of those that name no channel.
     pub accepts: Accepts,
+    /// Whether it is told of the system's own alerts: see [`model::channel::is_told_of_the_system`].
+    pub system: Option<bool>,
 }
 
 /// The channels of these tenants, by name. One whose wishes this version can't read is told everything.
@@ -150,7 +152,7 @@ pub async fn routes(
     let mut routes: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for row in tx.query(sql!("alert_delivery/routes.sql"), &[&tenants]).await? {
         let accepts = serde_json::from_value(row.get("accepts")).unwrap_or_default();
-        let route = Route { id: row.get("id"), name: row.get("name"), accepts };
+        let route = Route { id: row.get("id"), name: row.get("name"), accepts, system: row.get("system") };
         routes.entry(TenantId(row.get("tenant_id"))).or_default().push(route);
     }
     Ok(routes)

@@ -4,11 +4,10 @@
 //! acknowledgement and a resolution at the same moment come one after the other. People write no deliveries: they leave
 //! what is to be told in the row, and the watchdog, which knows how, tells it.
 
-use crate::alert::labels;
+use crate::alert::{labels, severity};
 use crate::{Store, StoreError, Transaction, sql};
 use chrono::{DateTime, Utc};
 use model::alert::life::{Life, State, Telling};
-use model::alert::{Cause, Kind};
 use model::ids::{JobId, TenantId};
 use model::policy::UnknownName;
 use model::severity::Severity;
@@ -59,7 +58,7 @@ pub struct Alert {
     pub cause: String,
     /// The same in words.
     pub detail: String,
-    /// How grave.
+    /// How grave; as by default when this version does not know it.
     pub severity: Severity,
     /// Where it is in its life.
     pub state: State,
@@ -104,8 +103,8 @@ pub struct Locked {
     pub at: DateTime<Utc>,
     /// How often it is told again; none is as by default.
     pub repeat: Option<Duration>,
-    /// What a person did that is not told yet.
-    pub to_tell: Option<Telling>,
+    /// What a person did that is not told yet, or why this version can't read that.
+    pub to_tell: Result<Option<Telling>, String>,
     /// How many occurrences it is about.
     pub count: i64,
     /// Why it is open, in words.
@@ -129,13 +128,13 @@ pub struct Owed {
     pub queue: String,
     /// Names of the channels that the job names.
     pub channels: Vec<String>,
-    /// What it is about.
-    pub kind: Kind,
-    /// Why the last occurrence had no success.
-    pub cause: Cause,
+    /// What it is about, as stored.
+    pub kind: String,
+    /// Why the last occurrence had no success, as stored.
+    pub cause: String,
     /// The same in words.
     pub detail: String,
-    /// How grave it is.
+    /// How grave it is; as by default when this version does not know it.
     pub severity: Severity,
     /// The job's labels when it was opened.
     pub labels: BTreeMap<String, String>,
@@ -150,7 +149,7 @@ pub struct Owed {
 /// One page of a tenant's alerts, the newest first, from before (`opened_at`, `id`).
 ///
 /// # Errors
-/// [`StoreError`]; [`StoreError::Corrupt`] when a name is unknown to this version.
+/// [`StoreError`].
 pub async fn page(
     store: &Store,
     tenant: TenantId,
@@ -188,7 +187,8 @@ pub async fn find(
 }
 
 fn alert(row: &Row) -> Result<Alert, StoreError> {
-    let unknown = |what| move |error: UnknownName| StoreError::Corrupt { what, problem: error.to_string() };
+    let unknown =
+        |error: UnknownName| StoreError::Corrupt { what: "alert state", problem: error.to_string() };
     let resolution: Option<String> = row.get("resolution");
     let actor: Option<String> = row.get("acknowledged_by");
     Ok(Alert {
@@ -210,8 +210,8 @@ fn alert(row: &Row) -> Result<Alert, StoreError> {
         kind: row.get("kind"),
         cause: row.get("cause"),
         detail: row.get("detail"),
-        severity: row.get::<_, &str>("severity").parse().map_err(unknown("alert.severity"))?,
-        state: row.get::<_, &str>("state").parse().map_err(unknown("alert state"))?,
+        severity: severity(row),
+        state: row.get::<_, &str>("state").parse().map_err(unknown)?,
         labels: labels(&row.get("labels")),
     })
 }
@@ -244,15 +244,13 @@ pub async fn lock_to_tell(tx: &Transaction<'_>, limit: i64) -> Result<Vec<Locked
 
 async fn lives(tx: &Transaction<'_>, ids: &[Uuid]) -> Result<Vec<Locked>, StoreError> {
     let rows = tx.query(sql!("alert/lives.sql"), &[&ids]).await?;
-    rows.iter().map(locked).collect()
+    Ok(rows.iter().map(locked).collect())
 }
 
-fn locked(row: &Row) -> Result<Locked, StoreError> {
-    let unknown =
-        |error: UnknownName| StoreError::Corrupt { what: "alert.to_tell", problem: error.to_string() };
+fn locked(row: &Row) -> Locked {
     let to_tell = row.get::<_, Option<&str>>("to_tell").map(str::parse);
     let repeat: Option<i64> = row.get("repeat");
-    Ok(Locked {
+    Locked {
         id: row.get("id"),
         life: Life {
             acknowledged: row.get("acknowledged"),
@@ -263,11 +261,11 @@ fn locked(row: &Row) -> Result<Locked, StoreError> {
         },
         at: row.get("at"),
         repeat: repeat.and_then(|repeat| u64::try_from(repeat).ok()).map(Duration::from_millis),
-        to_tell: to_tell.transpose().map_err(unknown)?,
+        to_tell: to_tell.transpose().map_err(|error: UnknownName| error.to_string()),
         count: row.get("count"),
         detail: row.get("detail"),
         acknowledged_by: row.get("acknowledged_by"),
-    })
+    }
 }
 
 /// Writes how locked alerts live on, and what is left to tell of each; `actor` is who acknowledges or resolves.
@@ -325,30 +323,29 @@ pub async fn openings(
 /// What is to be told of those of these alerts that are about jobs, and of whose openings nobody was told.
 ///
 /// # Errors
-/// [`StoreError::Database`]; [`StoreError::Corrupt`] when a name is unknown to this version.
+/// [`StoreError::Database`].
 pub async fn owed(tx: &Transaction<'_>, alerts: &[Uuid]) -> Result<Vec<Owed>, StoreError> {
     let rows = tx.query(sql!("alert/owed.sql"), &[&alerts]).await?;
-    rows.iter().map(being_owed).collect()
+    Ok(rows.iter().map(being_owed).collect())
 }
 
-fn being_owed(row: &Row) -> Result<Owed, StoreError> {
-    let unknown = |what| move |error: UnknownName| StoreError::Corrupt { what, problem: error.to_string() };
+fn being_owed(row: &Row) -> Owed {
     let span = (row.get("first_occurrence"), row.get("last_occurrence"));
     let deadline = |name, occurrence| row.get::<_, Option<_>>(name).unwrap_or(occurrence);
-    Ok(Owed {
+    Owed {
         id: row.get("id"),
         tenant_id: TenantId(row.get("tenant_id")),
         job_id: JobId(row.get("job_id")),
         job_name: row.get("job_name"),
         queue: row.get("queue"),
         channels: row.get("channels"),
-        kind: row.get::<_, &str>("kind").parse().map_err(unknown("alert.kind"))?,
-        cause: row.get::<_, &str>("cause").parse().map_err(unknown("alert.cause"))?,
+        kind: row.get("kind"),
+        cause: row.get("cause"),
         detail: row.get("detail"),
-        severity: row.get::<_, &str>("severity").parse().map_err(unknown("alert.severity"))?,
+        severity: severity(row),
         labels: labels(&row.get("labels")),
         span,
         deadlines: (deadline("first_deadline", span.0), deadline("last_deadline", span.1)),
         count: row.get("count"),
-    })
+    }
 }

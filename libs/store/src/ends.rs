@@ -6,10 +6,8 @@
 
 use crate::{StoreError, Transaction, sql};
 use chrono::{DateTime, Utc};
-use model::alert::Kind;
 use model::ids::{JobId, RunKey, TenantId};
 use model::job::Definition;
-use model::policy::UnknownName;
 use std::collections::BTreeMap;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
@@ -164,20 +162,17 @@ pub async fn lock_owners(tx: &Transaction<'_>, jobs: &[JobId]) -> Result<BTreeMa
     Ok(owners.collect())
 }
 
-/// Which of these occurrences have verdicts, and of which kinds.
+/// Which of these occurrences have verdicts, and of which kinds, as stored.
 ///
 /// # Errors
-/// [`StoreError::Database`]; [`StoreError::Corrupt`] when a kind is unknown to this version.
-pub async fn told(tx: &Transaction<'_>, keys: &[RunKey]) -> Result<Vec<(RunKey, Kind)>, StoreError> {
+/// [`StoreError::Database`].
+pub async fn told(tx: &Transaction<'_>, keys: &[RunKey]) -> Result<Vec<(RunKey, String)>, StoreError> {
     let (jobs, occurrences) = columns(keys);
     let rows = tx.query(sql!("verdict/told.sql"), &[&jobs, &occurrences]).await?;
-    let unknown =
-        |error: UnknownName| StoreError::Corrupt { what: "verdict.kind", problem: error.to_string() };
-    let told = rows.iter().map(|row| {
-        let kind = row.get::<_, &str>("kind").parse().map_err(unknown)?;
-        Ok((RunKey::new(JobId(row.get("job_id")), row.get("occurrence")), kind))
-    });
-    told.collect()
+    let told = rows
+        .iter()
+        .map(|row| (RunKey::new(JobId(row.get("job_id")), row.get("occurrence")), row.get("kind")));
+    Ok(told.collect())
 }
 
 fn columns(keys: &[RunKey]) -> (Vec<Uuid>, Vec<DateTime<Utc>>) {

@@ -80,6 +80,7 @@ async fn the_statements_use_their_indexes_on_full_tables() {
     let now = chrono::Utc::now();
     let instants = vec![now, now];
     let none: Vec<Uuid> = Vec::new();
+    let kinds = vec!["NO_SUCCESS", "FAILED"];
     let statements: [(&str, Vec<&(dyn ToSql + Sync)>, &[&str]); 6] = [
         ("watch_cursor/lock_due", vec![&500_i64], &["watch_cursor_due"]),
         ("watch_rest/lock_due", vec![&500_i64], &["watch_rest_due"]),
@@ -89,7 +90,7 @@ async fn the_statements_use_their_indexes_on_full_tables() {
             &["watch_cursor_pkey", "job_pkey", "job_revision_pkey"],
         ),
         ("verdict/evidence", vec![&jobs, &instants, &now, &now], &["run_lease_pkey", "run_outcome"]),
-        ("alert/recovered", vec![&500_i64], &["alert_one_open"]),
+        ("alert/recovered", vec![&500_i64, &kinds], &["alert_one_open"]),
         (
             "alert_delivery/claim",
             vec![&32_i64, &4_i64, &none, &30_000_i64, &none, &16_i64],

@@ -226,7 +226,8 @@ async fn act_once(store: &Store, caller: &Caller, alert: &str, deed: &Deed) -> R
     if step.life == locked.life {
         return Ok(());
     }
-    let to_tell = step.telling.filter(|telling| *telling != Telling::Opened).or(locked.to_tell);
+    let before = locked.to_tell.unwrap_or_default();
+    let to_tell = step.telling.filter(|telling| *telling != Telling::Opened).or(before);
     alert_life::live_on(&tx, &[(id, step.life, to_tell)], Some(&caller.token_name)).await?;
     let (what, action) = deed.asked.names();
     alert_life::record(&tx, &[(id, what, &deed.reason)], Some(&caller.token_name)).await?;

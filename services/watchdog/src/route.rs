@@ -59,7 +59,7 @@ mod tests {
     fn route(id: u128, name: &str, severities: &[Severity], team: Option<&str>) -> Route {
         let labels = team.map(|team| ("team".to_owned(), team.to_owned())).into_iter().collect();
         let accepts = Accepts { labels, severities: severities.to_vec() };
-        Route { id: Uuid::from_u128(id), name: name.to_owned(), accepts }
+        Route { id: Uuid::from_u128(id), name: name.to_owned(), accepts, system: None }
     }
 
     fn told(named: &[&str], severity: Severity, team: &str) -> Vec<u128> {

@@ -4,14 +4,16 @@
 
 mod support;
 
+use model::alert::life::State;
 use model::alert::on::On;
 use model::check_in::{Definition, Report};
 use model::ids::{JobId, RunKey, TenantId};
 use model::severity::Severity;
 use std::collections::BTreeMap;
 use std::time::Duration as Time;
-use store::check_in;
+use store::alert_life::{self, Filter};
 use store::fence::Term;
+use store::{alert_channel, alert_delivery, check_in};
 use support::{Cell, definition, noon, rows};
 use uuid::Uuid;
 
@@ -152,4 +154,175 @@ async fn runs_of_jobs_whose_owners_want_no_alert_take_no_places_of_others() {
     assert_eq!(keys(late), [wanted]);
     let slow = store::ends::slow(&tx, noon(0), noon(0), 10).await.expect("asked");
     assert_eq!(keys(slow), [wanted]);
+}
+
+/// Two jobs of the same life, the first of which is made to be of a later release.
+async fn newer_and_sound(cell: &Cell) -> [JobId; 2] {
+    let mut jobs = Vec::new();
+    for name in ["newer", "sound"] {
+        let job = cell.job(name, &definition("* * * * *", 10)).await;
+        cell.end(job, 60, "FAILED", "WORK_FAILED", 65).await;
+        jobs.push(job);
+    }
+    [jobs[0], jobs[1]]
+}
+
+/// Makes the alerts of a job those of a later release.
+async fn of_a_later_release(cell: &Cell, job: JobId) {
+    rows!(
+        cell,
+        "ALTER TABLE alert DROP CONSTRAINT alert_severity_check, DROP CONSTRAINT alert_to_tell_check"
+    );
+    rows!(cell, "ALTER TABLE verdict DROP CONSTRAINT verdict_kind_check");
+    rows!(cell, "UPDATE verdict SET kind = 'BUDGET' WHERE job_id = $1", job.0);
+    rows!(
+        cell,
+        "UPDATE alert SET kind = 'BUDGET', cause = 'TOO_DEAR', severity = 'DIRE' WHERE job_id = $1",
+        job.0
+    );
+}
+
+/// Events of the outbox with kind and summary, in order.
+async fn told(cell: &Cell) -> Vec<(String, String, String)> {
+    let told = rows!(
+        cell,
+        "SELECT event, body::jsonb -> 'data' ->> 'kind', body::jsonb -> 'data' ->> 'summary' FROM alert_delivery ORDER BY sequence"
+    );
+    told.iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect()
+}
+
+#[tokio::test]
+async fn an_alert_of_an_unknown_kind_keeps_no_other_from_ending_and_ends_with_its_job() {
+    let (cell, term) = cell().await;
+    let [newer, sound] = newer_and_sound(&cell).await;
+    assert_eq!(cell.check(term, 74).await.opened, 2);
+    of_a_later_release(&cell, newer).await;
+    for job in [newer, sound] {
+        cell.success(job, 120, 125).await;
+    }
+    let ended = cell.check(term, 134).await;
+    assert_eq!(
+        (ended.resolved, ended.deliveries),
+        (1, 1),
+        "whether a success ends it, a later release knows"
+    );
+    let open = rows!(cell, "SELECT job_id FROM alert WHERE resolved_at IS NULL");
+    assert_eq!(open.iter().map(|row| JobId(row.get(0))).collect::<Vec<_>>(), [newer]);
+    let filter = Filter { states: vec![State::Open], ..Filter::default() };
+    let listed =
+        alert_life::page(&cell.store, TenantId::DEFAULT, (noon(HOUR), Uuid::max()), &filter, 10).await;
+    let listed = listed.expect("listed");
+    assert_eq!((listed[0].kind.as_str(), listed[0].severity), ("BUDGET", Severity::Critical));
+
+    cell.clock_to(140).await;
+    cell.pause(newer).await;
+    assert_eq!(cell.check(term, 141).await.resolved, 1);
+    let (event, kind, summary) = told(&cell).await.pop().expect("its end");
+    assert_eq!((event.as_str(), kind.as_str()), ("RESOLVED", "BUDGET"));
+    assert!(summary.starts_with("newer was paused, after 1 complaint since"), "{summary}");
+}
+
+#[tokio::test]
+async fn an_opening_is_told_though_its_kind_is_unknown() {
+    let (cell, term) = cell().await;
+    let [newer, _] = newer_and_sound(&cell).await;
+    assert_eq!(cell.check(term, 74).await.opened, 2);
+    of_a_later_release(&cell, newer).await;
+    // As after a silence: nobody was told of either.
+    rows!(cell, "DELETE FROM alert_delivery");
+    rows!(cell, "UPDATE alert SET untold = true, next_repeat_at = $1", noon(80));
+    assert_eq!(cell.check(term, 81).await.deliveries, 2);
+    let told = told(&cell).await;
+    let of = |kind| told.iter().find(|(_, of, _)| of == kind).map(|(_, _, summary)| summary.as_str());
+    assert!(of("NO_SUCCESS").is_some_and(|text| text.starts_with("sound: no success of")), "{told:?}");
+    assert!(of("BUDGET").is_some_and(|text| text.starts_with("newer: 1 complaint,")), "{told:?}");
+}
+
+#[tokio::test]
+async fn what_somebody_did_is_told_though_of_another_alert_it_can_not_be_read() {
+    let (cell, term) = cell().await;
+    let [newer, sound] = newer_and_sound(&cell).await;
+    assert_eq!(cell.check(term, 74).await.opened, 2);
+    of_a_later_release(&cell, newer).await;
+    for (job, did) in [(newer, "PASSED_ON"), (sound, "ACKNOWLEDGED")] {
+        rows!(
+            cell,
+            "UPDATE alert SET to_tell = $2, acknowledged_at = esc_now(), acknowledged_by = 'ann' WHERE job_id = $1",
+            job.0,
+            did
+        );
+    }
+    assert_eq!(cell.check(term, 75).await.deliveries, 1);
+    let (event, _, summary) = told(&cell).await.pop().expect("told");
+    assert_eq!(event, "ACKNOWLEDGED");
+    assert!(summary.starts_with("ann looks after it: sound"), "{summary}");
+    assert_eq!(cell.number("SELECT count(*) FROM alert WHERE to_tell IS NOT NULL").await, 0, "once");
+}
+
+#[tokio::test]
+async fn a_verdict_of_an_unknown_kind_keeps_no_deadline_from_being_told() {
+    let (cell, term) = cell().await;
+    let asking = |within| {
+        let mut definition = definition("* * * * *", within);
+        definition.alert.on = On { failed: true, ..On::default() };
+        definition
+    };
+    let mut jobs = Vec::new();
+    for name in ["newer", "sound"] {
+        jobs.push(cell.job(name, &asking(10)).await);
+    }
+    for job in &jobs {
+        cell.end(*job, 60, "FAILED", "WORK_FAILED", 65).await;
+    }
+    assert_eq!(cell.check(term, 66).await.opened, 2);
+    rows!(cell, "ALTER TABLE verdict DROP CONSTRAINT verdict_kind_check");
+    rows!(cell, "UPDATE verdict SET kind = 'BUDGET' WHERE job_id = $1", jobs[0].0);
+    // That of the other one tells of its deadline; of this one, nobody knows what was told.
+    let judged = cell.check(term, 74).await;
+    assert_eq!((judged.missed, judged.opened), (2, 2));
+    let untold = rows!(cell, "SELECT job_id, untold FROM alert WHERE kind = 'NO_SUCCESS'");
+    let untold: BTreeMap<_, bool> = untold.iter().map(|row| (JobId(row.get(0)), row.get(1))).collect();
+    assert_eq!(untold, BTreeMap::from([(jobs[0], false), (jobs[1], true)]));
+}
+
+#[tokio::test]
+async fn what_a_definition_has_of_another_shape_keeps_no_other_job_from_being_told() {
+    let (cell, term) = cell().await;
+    let [newer, sound] = newer_and_sound(&cell).await;
+    assert_eq!(cell.check(term, 74).await.opened, 2);
+    let alert = r#"{"channels": {"first": "oncall"}, "disabled": "at night", "repeat": "hourly",
+                    "on": {"runtime_over": "an hour", "recovered": "loudly"}}"#;
+    rows!(
+        cell,
+        "UPDATE job SET definition = jsonb_set(definition, '{alert}', $2::text::jsonb) WHERE id = $1",
+        newer.0,
+        alert
+    );
+    rows!(cell, "UPDATE alert SET next_repeat_at = $1", noon(80));
+    assert_eq!(cell.check(term, 81).await.deliveries, 2, "both are told again");
+    for job in [newer, sound] {
+        cell.success(job, 120, 125).await;
+    }
+    assert_eq!(cell.check(term, 134).await.resolved, 2);
+    let mut client = cell.store.client("test").await.expect("connected");
+    let tx = client.begin("test").await.expect("begun");
+    let soon = store::system::soon(&tx).await.expect("looked");
+    assert_eq!(soon[0].jobs, 2, "{soon:?}");
+    assert!(store::system_alert::job_channels(&tx, newer).await.expect("looked").is_empty());
+}
+
+#[tokio::test]
+async fn a_channel_that_can_not_be_read_keeps_no_other_from_being_known() {
+    let (cell, _) = cell().await;
+    let newer = cell.channel_of_a_later_release("newer").await;
+    let mut client = cell.store.client("test").await.expect("connected");
+    let tx = client.begin("test").await.expect("begun");
+    let found = alert_channel::of_tenants(&tx, &[TenantId::DEFAULT]).await.expect("asked");
+    let names: Vec<_> = found.channels[&TenantId::DEFAULT].iter().map(|channel| &channel.name).collect();
+    assert_eq!(names, ["oncall"]);
+    assert_eq!(found.unreadable.keys().collect::<Vec<_>>(), [&newer]);
+    // It is told through the outbox all the same: another watchdog may be able to.
+    let routes = alert_delivery::routes(&tx, &[TenantId::DEFAULT]).await.expect("asked");
+    let names: Vec<_> = routes[&TenantId::DEFAULT].iter().map(|route| &route.name).collect();
+    assert_eq!(names, ["newer", "oncall"]);
 }

@@ -9,7 +9,7 @@ SELECT a.id, a.tenant_id, a.job_id, j.name AS job_name, j.queue, j.channels, a.f
 FROM alert a
 CROSS JOIN LATERAL (
     SELECT j.name, coalesce(j.definition ->> 'queue', '') AS queue,
-           ARRAY(SELECT jsonb_array_elements_text(j.definition -> 'alert' -> 'channels')) AS channels
+           ARRAY(SELECT jsonb_path_query(j.definition, '$.alert.channels[*] ? (@.type() == "string")') #>> '{}') AS channels
     FROM job j WHERE j.id = a.job_id
     OFFSET 0
 ) j

@@ -6,7 +6,8 @@ WITH soon AS MATERIALIZED (
     WHERE w.judge_at BETWEEN now.at AND now.at + interval '1 hour'
     ORDER BY w.judge_at LIMIT 100000
 ), job_soon AS MATERIALIZED (
-    SELECT j.tenant_id, j.name, j.definition -> 'alert' -> 'channels' AS channels, s.judge_at
+    SELECT j.tenant_id, j.name, s.judge_at,
+           jsonb_path_query_array(j.definition, '$.alert.channels[*] ? (@.type() == "string")') AS channels
     FROM soon s CROSS JOIN LATERAL (SELECT j.tenant_id, j.name, j.definition FROM job j WHERE j.id = s.job_id OFFSET 0) j
 )
 SELECT NULL::uuid AS tenant_id, NULL::text AS channel, count(*) AS jobs,

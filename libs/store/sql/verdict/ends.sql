@@ -13,6 +13,6 @@ CROSS JOIN LATERAL (
       AND date_trunc('second', o.scheduled_for) = o.scheduled_for
 ) o
 JOIN job j ON j.id = o.job_id AND j.definition -> 'alert' -> 'on' IS NOT NULL AND j.deleted_at IS NULL
-  AND NOT coalesce((j.definition -> 'alert' ->> 'disabled')::boolean, false)
+  AND NOT coalesce(j.definition -> 'alert' ->> 'disabled' = 'true', false)
 WHERE s.state <> 'SKIPPED' OR o.reason = 'OVERLAP'
 ORDER BY o.at, o.job_id LIMIT $4

@@ -15,6 +15,6 @@ CROSS JOIN LATERAL (
 ) e
 CROSS JOIN LATERAL unnest(e.job_id, e.scheduled_for) AS u(job_id, scheduled_for)
 JOIN job j ON j.id = u.job_id AND j.definition -> 'alert' -> 'on' IS NOT NULL AND j.deleted_at IS NULL
-  AND NOT coalesce((j.definition -> 'alert' ->> 'disabled')::boolean, false)
+  AND NOT coalesce(j.definition -> 'alert' ->> 'disabled' = 'true', false)
 WHERE u.scheduled_for >= $4 AND date_trunc('second', u.scheduled_for) = u.scheduled_for
 ORDER BY e.id LIMIT $5

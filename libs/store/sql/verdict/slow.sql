@@ -3,11 +3,12 @@
 -- whose owners want no alert: they never get one, and would keep others out. No row: none.
 -- OFFSET 0 keeps each look-up a primary key look-up.
 SELECT k.job_id, k.scheduled_for, k.since
-FROM (SELECT j.id, (j.definition -> 'alert' -> 'on' ->> 'runtime_over')::bigint * interval '1 millisecond' AS over
+FROM (SELECT j.id, jsonb_path_query_first(j.definition, '$.alert.on.runtime_over ? (@ > 0 && @ < 1e15)')::bigint
+                   * interval '1 millisecond' AS over
       FROM job j
       WHERE j.definition -> 'alert' -> 'on' IS NOT NULL AND j.deleted_at IS NULL AND j.paused_at IS NULL
         AND j.definition -> 'alert' -> 'on' ->> 'runtime_over' IS NOT NULL
-        AND NOT coalesce((j.definition -> 'alert' ->> 'disabled')::boolean, false)
+        AND NOT coalesce(j.definition -> 'alert' ->> 'disabled' = 'true', false)
       OFFSET 0) j
 CROSS JOIN LATERAL (
     SELECT l.job_id, l.scheduled_for, l.accepted_at + j.over AS since FROM run_lease l

@@ -188,7 +188,7 @@ pub async fn recovered(tx: &Transaction<'_>, limit: i64) -> Result<Vec<Recovered
             span: (row.get("first_occurrence"), row.get("last_occurrence")),
             count: row.get("count"),
             cause: row.get("cause"),
-            severity: row.get::<_, &str>("severity").parse().unwrap_or_default(),
+            severity: crate::alert::severity(row),
             labels: labels(&row.get("labels")),
             resolution: crate::alert::resolution(row)?,
         })

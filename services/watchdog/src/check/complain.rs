@@ -209,7 +209,7 @@ async fn told_elsewhere(
     }
     let recorded = ends::told(tx, &keys).await?;
     let by = recorded.into_iter().filter_map(|(key, kind)| {
-        let by = others(key.job_id).find(|open| open.kind == kind.as_str())?;
+        let by = others(key.job_id).find(|open| open.kind == kind)?;
         Some((key, by.id))
     });
     let mut told: BTreeMap<_, _> = by.collect();

@@ -56,10 +56,15 @@ pub async fn batch(store: &Store, term: Term, limit: i64) -> Result<Summary, Sto
     Ok(Summary { deliveries: deliveries.len(), more, ..Summary::default() })
 }
 
-/// How an alert lives on, and what is told of it now: what a person did, else whatever the time asks for.
+/// How an alert lives on, and what is told of it now: what a person did, else whatever the time asks for. What can't be
+/// read of the former is let go, and said once.
 fn next(alert: &Locked) -> (life::Life, Option<Telling>) {
-    if alert.to_tell.is_some() {
-        return (alert.life, alert.to_tell);
+    match &alert.to_tell {
+        Ok(Some(telling)) => return (alert.life, Some(*telling)),
+        Ok(None) => {}
+        Err(problem) => {
+            tracing::error!(alert.id = %alert.id, error = problem, "What somebody did with an alert can't be told");
+        }
     }
     let repeat = alert.repeat.unwrap_or(REPEAT_DEFAULT);
     // The watchdog is refused nothing.

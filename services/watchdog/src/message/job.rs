@@ -23,10 +23,10 @@ pub struct Alert<'a> {
     pub job_id: JobId,
     /// The job's name.
     pub job_name: &'a str,
-    /// What it is about.
-    pub kind: Kind,
-    /// Why the last occurrence had no success.
-    pub cause: Cause,
+    /// What it is about, as stored: a later release may have opened it.
+    pub kind: &'a str,
+    /// Why the last occurrence had no success, as stored.
+    pub cause: &'a str,
     /// How grave it is.
     pub severity: Severity,
     /// The job's labels.
@@ -47,14 +47,14 @@ pub struct Alert<'a> {
 pub fn opened(alert: &Alert<'_>, detail: &str, queue: &str, at: DateTime<Utc>) -> Message {
     let name = alert.job_name;
     let (first, last) = (instant_text(alert.first), instant_text(alert.last));
-    let summary = match (alert.kind, alert.count) {
-        (Kind::NoSuccess, 1) => {
+    let summary = match (alert.kind.parse().ok(), alert.count) {
+        (Some(Kind::NoSuccess), 1) => {
             format!("{name}: no success of {last} by {}: {detail}", instant_text(alert.deadline))
         }
-        (Kind::Failed, 1) => format!("{name}: the run of {last} failed: {detail}"),
-        (Kind::FailuresInRow, _) => format!("{name}: failed again and again: {detail}"),
-        (Kind::Runtime, 1) => format!("{name}: the run of {last} takes too long: {detail}"),
-        (Kind::SkippedOverlap, 1) => format!("{name}: no run of {last}: {detail}"),
+        (Some(Kind::Failed), 1) => format!("{name}: the run of {last} failed: {detail}"),
+        (Some(Kind::FailuresInRow), _) => format!("{name}: failed again and again: {detail}"),
+        (Some(Kind::Runtime), 1) => format!("{name}: the run of {last} takes too long: {detail}"),
+        (Some(Kind::SkippedOverlap), 1) => format!("{name}: no run of {last}: {detail}"),
         (kind, count) => {
             format!("{name}: {count} {}, {first} to {last}; the last one: {detail}", what(kind, count))
         }
@@ -72,21 +72,24 @@ pub fn resolved(alert: &Alert<'_>, resolution: Resolution, at: DateTime<Utc>) ->
         Resolution::NotWatched => "is no longer watched",
     };
     let (count, since) = (alert.count, instant_text(alert.since));
-    let summary = format!("{name} {why}, after {count} {} since {since}", what(alert.kind, count));
+    let summary =
+        format!("{name} {why}, after {count} {} since {since}", what(alert.kind.parse().ok(), count));
     message(alert, Event::Resolved, summary, "Nothing.".to_owned(), at)
 }
 
-/// What `count` of a kind are, in words.
-fn what(kind: Kind, count: i64) -> &'static str {
+/// What `count` of a kind are, in words; none is a kind of a later release.
+fn what(kind: Option<Kind>, count: i64) -> &'static str {
     match (kind, count) {
-        (Kind::NoSuccess, 1) => "occurrence without success",
-        (Kind::NoSuccess, _) => "occurrences without success",
-        (Kind::Failed | Kind::FailuresInRow, 1) => "failed run",
-        (Kind::Failed | Kind::FailuresInRow, _) => "failed runs",
-        (Kind::Runtime, 1) => "run that took too long",
-        (Kind::Runtime, _) => "runs that took too long",
-        (Kind::SkippedOverlap, 1) => "skipped occurrence",
-        (Kind::SkippedOverlap, _) => "skipped occurrences",
+        (Some(Kind::NoSuccess), 1) => "occurrence without success",
+        (Some(Kind::NoSuccess), _) => "occurrences without success",
+        (Some(Kind::Failed | Kind::FailuresInRow), 1) => "failed run",
+        (Some(Kind::Failed | Kind::FailuresInRow), _) => "failed runs",
+        (Some(Kind::Runtime), 1) => "run that took too long",
+        (Some(Kind::Runtime), _) => "runs that took too long",
+        (Some(Kind::SkippedOverlap), 1) => "skipped occurrence",
+        (Some(Kind::SkippedOverlap), _) => "skipped occurrences",
+        (None, 1) => "complaint",
+        (None, _) => "complaints",
     }
 }
 
@@ -104,8 +107,8 @@ fn message(
         dedup_key: alert.id.to_string(),
         severity: alert.severity,
         subject: Subject::Job { id: alert.job_id, name: alert.job_name.to_owned() },
-        kind: alert.kind.to_string(),
-        cause: alert.cause.to_string(),
+        kind: alert.kind.to_owned(),
+        cause: alert.cause.to_owned(),
         summary,
         what_to_do,
         since: alert.since,
@@ -187,9 +190,9 @@ fn why(reason: Reason) -> &'static str {
     }
 }
 
-fn what_to_do(cause: Cause, job: &str, queue: &str) -> String {
+fn what_to_do(cause: &str, job: &str, queue: &str) -> String {
     let runs = format!("`escapement runs {job}`");
-    match cause {
+    match cause.parse().unwrap_or(Cause::Unreadable) {
         Cause::NeverPlanned => {
             "Look at `escapement status`: a ticker must lead, with a last cycle seconds ago. If none does, start one; \
              if one does, look into its log for this job."
@@ -244,8 +247,8 @@ mod tests {
             id: Uuid::nil(),
             job_id: JobId(Uuid::nil()),
             job_name: "invoices",
-            kind: Kind::NoSuccess,
-            cause: Cause::NeverPlanned,
+            kind: Kind::NoSuccess.as_str(),
+            cause: Cause::NeverPlanned.as_str(),
             severity: Severity::Critical,
             labels: &NO_LABELS,
             first: at(0),

@@ -8,7 +8,7 @@ use model::channel::is_told_of_the_system;
 use model::ids::TenantId;
 use model::severity::Severity;
 use std::collections::{BTreeMap, BTreeSet};
-use store::alert_channel::Channel;
+use store::alert_delivery::Route;
 use uuid::Uuid;
 
 /// Who is asked for.
@@ -25,12 +25,12 @@ pub struct Wanted<'a> {
 }
 
 /// The channels to tell, of those there are.
-pub fn audience(wanted: Wanted<'_>, channels: &BTreeMap<TenantId, Vec<Channel>>) -> BTreeSet<Uuid> {
+pub fn audience(wanted: Wanted<'_>, channels: &BTreeMap<TenantId, Vec<Route>>) -> BTreeSet<Uuid> {
     let of = |tenant: TenantId| {
         let all = channels.get(&tenant).map_or(&[][..], Vec::as_slice);
         all.iter().filter(move |channel| Some(channel.id) != wanted.except)
     };
-    let accepts = |channel: &&Channel| channel.accepts.takes(wanted.severity, &BTreeMap::new());
+    let accepts = |channel: &&Route| channel.accepts.takes(wanted.severity, &BTreeMap::new());
     let owners: BTreeSet<_> = match wanted.tenant {
         None => BTreeSet::new(),
         Some(tenant) if wanted.names.is_empty() => {
@@ -45,35 +45,25 @@ pub fn audience(wanted: Wanted<'_>, channels: &BTreeMap<TenantId, Vec<Channel>>)
         return owners;
     }
     let operators = of(TenantId::DEFAULT);
-    let told = operators.filter(|channel| is_told_of_the_system(channel.tenant_id, channel.system));
+    let told = operators.filter(|channel| is_told_of_the_system(TenantId::DEFAULT, channel.system));
     told.filter(accepts).map(|channel| channel.id).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use chrono::DateTime;
-    use model::channel::{Accepts, Target};
+    use model::channel::Accepts;
 
     const OTHER: TenantId = TenantId(Uuid::from_u128(2));
 
-    fn channel(id: u128, tenant_id: TenantId, name: &str) -> Channel {
-        Channel {
-            id: Uuid::from_u128(id),
-            tenant_id,
-            name: name.to_owned(),
-            target: Target::Webhook { url: "http://example.test".to_owned() },
-            secret: None,
-            accepts: Accepts::default(),
-            system: None,
-            created_at: DateTime::UNIX_EPOCH,
-        }
+    fn channel(id: u128, name: &str) -> Route {
+        Route { id: Uuid::from_u128(id), name: name.to_owned(), accepts: Accepts::default(), system: None }
     }
 
-    fn told(wanted: Wanted<'_>, channels: Vec<Channel>) -> Vec<u128> {
+    fn told(wanted: Wanted<'_>, channels: Vec<(TenantId, Route)>) -> Vec<u128> {
         let mut by_tenant: BTreeMap<_, Vec<_>> = BTreeMap::new();
-        for channel in channels {
-            by_tenant.entry(channel.tenant_id).or_default().push(channel);
+        for (tenant, channel) in channels {
+            by_tenant.entry(tenant).or_default().push(channel);
         }
         audience(wanted, &by_tenant).iter().map(|id| id.as_u128()).collect()
     }
@@ -81,17 +71,17 @@ mod tests {
     const WANTED: Wanted<'_> =
         Wanted { tenant: None, names: &[], except: None, severity: Severity::Critical };
 
-    fn some() -> Vec<Channel> {
-        let deaf = Channel { system: Some(false), ..channel(3, TenantId::DEFAULT, "jobs-only") };
+    fn some() -> Vec<(TenantId, Route)> {
+        let deaf = Route { system: Some(false), ..channel(3, "jobs-only") };
         let mild = Accepts { severities: vec![Severity::Info], ..Accepts::default() };
-        let mild = Channel { accepts: mild, ..channel(4, TenantId::DEFAULT, "mild") };
+        let mild = Route { accepts: mild, ..channel(4, "mild") };
         vec![
-            channel(1, TenantId::DEFAULT, "oncall"),
-            channel(2, TenantId::DEFAULT, "chat"),
-            deaf,
-            mild,
-            channel(5, OTHER, "theirs"),
-            channel(6, OTHER, "theirs-too"),
+            (TenantId::DEFAULT, channel(1, "oncall")),
+            (TenantId::DEFAULT, channel(2, "chat")),
+            (TenantId::DEFAULT, deaf),
+            (TenantId::DEFAULT, mild),
+            (OTHER, channel(5, "theirs")),
+            (OTHER, channel(6, "theirs-too")),
         ]
     }
 
@@ -118,7 +108,7 @@ mod tests {
 
     #[test]
     fn the_only_channel_is_not_told_that_it_fails_itself() {
-        let only = vec![channel(1, TenantId::DEFAULT, "oncall")];
+        let only = vec![(TenantId::DEFAULT, channel(1, "oncall"))];
         let itself = Wanted { tenant: Some(TenantId::DEFAULT), except: Some(Uuid::from_u128(1)), ..WANTED };
         assert_eq!(told(itself, only), [0_u128; 0]);
     }

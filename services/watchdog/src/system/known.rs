@@ -7,9 +7,10 @@ use model::channel::is_told_of_the_system;
 use model::ids::TenantId;
 use model::severity::Severity;
 use std::collections::{BTreeMap, BTreeSet};
-use store::alert_channel::{self, Channel};
+use store::alert_channel::{self, Channel, OfTenants};
 use store::system::{self, Soon};
 use store::{Store, StoreError};
+use uuid::Uuid;
 
 /// Channels that are told at most: one task and one message each.
 const CHANNELS_MAX: usize = 1_000;
@@ -23,11 +24,20 @@ pub struct Waiting {
     pub jobs: Many,
 }
 
+/// What is known of channels.
+#[derive(Debug, Default)]
+pub struct Known {
+    /// Whom to tell.
+    pub whom: Vec<Waiting>,
+    /// Who can't be told, and why: this version can't read where these lead.
+    pub unreadable: BTreeMap<Uuid, String>,
+}
+
 /// Looks whom to tell.
 ///
 /// # Errors
 /// [`StoreError`] when the database can't be asked.
-pub async fn look(store: &Store) -> Result<Vec<Waiting>, StoreError> {
+pub async fn look(store: &Store) -> Result<Known, StoreError> {
     let operation = "remember whom to tell";
     let mut client = store.client(operation).await?;
     let tx = client.begin(operation).await?;
@@ -35,17 +45,17 @@ pub async fn look(store: &Store) -> Result<Vec<Waiting>, StoreError> {
     let tenants: BTreeSet<_> =
         soon.iter().filter_map(|soon| soon.tenant).chain([TenantId::DEFAULT]).collect();
     let tenants: Vec<_> = tenants.into_iter().collect();
-    let channels = alert_channel::of_tenants(&tx, &tenants).await?;
+    let OfTenants { channels, unreadable } = alert_channel::of_tenants(&tx, &tenants).await?;
     tx.commit().await?;
-    let (waiting, left_out) = bounded(whom(channels, &soon), CHANNELS_MAX);
+    let (whom, left_out) = bounded(whom(channels, &soon), CHANNELS_MAX);
     if left_out > 0 {
         tracing::warn!(
-            channels.told = waiting.len(),
+            channels.told = whom.len(),
             channels.left_out = left_out,
             "Too many channels wait for jobs: some would not be told that PostgreSQL is gone"
         );
     }
-    Ok(waiting)
+    Ok(Known { whom, unreadable })
 }
 
 /// Up to `most` of those who wait, and how many are left out: whoever runs the system comes first, then the first channel of

@@ -4,7 +4,7 @@
 //! database one alert of a kind is open whoever writes it; without the database receivers fold by the key.
 
 use super::direct::{Sender, Telling};
-use super::known::{self, Waiting};
+use super::known::{self, Known};
 use super::watch::Settings;
 use super::write::Write;
 use crate::metrics::Metrics;
@@ -66,7 +66,7 @@ struct Memory {
     previous: Previous,
     adopted: Option<Instant>,
     learned: Option<Instant>,
-    whom: Vec<Waiting>,
+    known: Known,
     number: i64,
     telling: Option<Telling>,
     ending: Vec<JoinSet<()>>,
@@ -89,7 +89,7 @@ impl Stand {
             previous: Previous::default(),
             adopted: None,
             learned: None,
-            whom: Vec::new(),
+            known: Known::default(),
             number: 0,
             telling: None,
             ending: Vec::new(),
@@ -177,9 +177,11 @@ impl Stand {
             settle(&mut memory.previous, &news);
         }
         if is_due(memory.learned, LEARN_EVERY) {
-            memory.whom = known::look(&self.store).await?;
+            let known = known::look(&self.store).await?;
+            report_unreadable(&memory.known, &known);
+            memory.known = known;
             memory.learned = Some(Instant::now());
-            self.metrics.knows(memory.whom.len());
+            self.metrics.knows(memory.known.whom.len());
         }
         Ok(())
     }
@@ -187,7 +189,7 @@ impl Stand {
     fn tell_gone(&self, memory: &mut Memory, since: Instant) {
         tracing::error!(
             silent_ms = since.elapsed().as_millis() as u64,
-            channels = memory.whom.len(),
+            channels = memory.known.whom.len(),
             outage.number = memory.number,
             "PostgreSQL does not answer: telling the channels that are known"
         );
@@ -197,7 +199,7 @@ impl Stand {
             cell: self.cell.clone(),
             runbooks: self.settings.runbooks.clone(),
         };
-        memory.telling = Some(sender.begin(&memory.whom, memory.number, Utc::now() - age(since)));
+        memory.telling = Some(sender.begin(&memory.known.whom, memory.number, Utc::now() - age(since)));
     }
 
     async fn tell_back(&self, memory: &mut Memory, lasted: Duration) {
@@ -220,6 +222,19 @@ impl Stand {
             tracing::warn!(error = chain(&error), outage.number = telling.number, "An outage can't be kept");
         }
         memory.ending.push(telling.end(lasted));
+    }
+}
+
+/// Says once of each channel that it can't be told.
+fn report_unreadable(before: &Known, now: &Known) {
+    for (channel, problem) in &now.unreadable {
+        if before.unreadable.get(channel) != Some(problem) {
+            tracing::warn!(
+                channel.id = %channel,
+                error = problem,
+                "A channel would not be told that PostgreSQL is gone: where it leads can't be read"
+            );
+        }
     }
 }
 

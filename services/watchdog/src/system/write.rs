@@ -8,8 +8,7 @@ use super::words::{self, Many};
 use model::ids::{JobId, TenantId};
 use model::system_health::{Condition, Transition, Trouble};
 use std::collections::{BTreeMap, BTreeSet};
-use store::alert_channel::{self, Channel};
-use store::alert_delivery::{self, Delivery, Event};
+use store::alert_delivery::{self, Delivery, Event, Route};
 use store::fence::{self, Term};
 use store::system_alert::{self, New};
 use store::{Store, StoreError, Transaction, alert_life, system};
@@ -41,7 +40,7 @@ impl Write<'_> {
         if let Some(term) = self.term {
             fence::hold(&tx, term).await?;
         }
-        let channels = alert_channel::of_tenants(&tx, &tenants(transitions)).await?;
+        let channels = alert_delivery::routes(&tx, &tenants(transitions)).await?;
         let mut deliveries = Vec::new();
         for together in together(transitions) {
             let opened = self.open(&tx, &together, &channels, deadlines.as_ref()).await?;
@@ -75,7 +74,7 @@ impl Write<'_> {
         self,
         tx: &Transaction<'_>,
         together: &[&Condition],
-        channels: &BTreeMap<TenantId, Vec<Channel>>,
+        channels: &BTreeMap<TenantId, Vec<Route>>,
         deadlines: Option<&Many>,
     ) -> Result<Vec<Delivery>, StoreError> {
         let mut told = None;

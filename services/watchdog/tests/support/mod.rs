@@ -199,6 +199,19 @@ impl Cell {
         channel.id
     }
 
+    /// Stores a channel that this release can't read.
+    pub async fn channel_of_a_later_release(&self, name: &str) -> Uuid {
+        let id = self.channel(name, "", None).await;
+        rows!(self, "ALTER TABLE alert_channel DROP CONSTRAINT alert_channel_kind_check");
+        rows!(
+            self,
+            "UPDATE alert_channel SET kind = 'CARRIER_PIGEON', target = '{\"loft\": 7}', accepts = '{\"severities\": [\"DIRE\"]}' \
+             WHERE id = $1",
+            id
+        );
+        id
+    }
+
     /// A row of the ledger that ended at noon plus `finished` seconds; without that it has not ended.
     pub async fn run(
         &self,
