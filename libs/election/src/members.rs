@@ -32,6 +32,9 @@ pub struct Member {
     /// Whether it can reach the database, if it says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub database: Option<bool>,
+    /// Of a dispatcher: how many runs at a time the workers that are connected to it can have, if it says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slots: Option<u64>,
     /// The version of the timezone database that it computes by, if it says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tzdata: Option<String>,
@@ -215,7 +218,8 @@ mod tests {
     fn an_unreadable_member_is_left_out() {
         let good =
             br#"{"role":"dispatcher","name":"d1","uuid":"00000000-0000-0000-0000-000000000007","pid":1,"http":"http://x"}"#;
-        assert_eq!(decode(b"k", good).expect("readable").name, "d1");
+        let member = decode(b"k", good).expect("readable");
+        assert_eq!((member.name.as_str(), member.database, member.slots), ("d1", None, None));
         assert_eq!(decode(b"k", b"not json"), None);
     }
 }

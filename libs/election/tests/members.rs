@@ -18,6 +18,7 @@ fn member(name: &str) -> Member {
         pid: 7,
         http: "http://127.0.0.1:9".into(),
         database: None,
+        slots: None,
         tzdata: None,
     }
 }
@@ -67,7 +68,7 @@ async fn a_member_shows_what_changed_and_knows_since_when_it_is_listed() {
     let registration = handle.registration();
     listed(&client, &[&first]).await;
     let since = wait_for(LIMIT, "a registration", async || registration.since()).await;
-    let changed = Member { database: Some(false), ..first };
+    let changed = Member { database: Some(false), slots: Some(16), ..first };
     handle.show(&changed).unwrap();
     listed(&client, &[&changed]).await;
     assert_eq!(registration.since(), Some(since), "a new value is no new registration");

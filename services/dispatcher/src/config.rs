@@ -33,6 +33,9 @@ service::settings! {
         /// How far the database's clock may jump from one second to the next before nothing is handed out or given up, in
         /// milliseconds; 0 for any distance.
         clock_jump_guard_ms: u64 = 5_000,
+        /// How long this dispatcher has more than its share of the workers before it sends one at a time to another, in
+        /// milliseconds; 0 for never.
+        spread_after_ms: u64 = 30_000,
         /// Sessions at most; a worker beyond is sent to another dispatcher.
         sessions_max: u32 = 2_000,
     }
@@ -98,6 +101,11 @@ impl DispatcherConfig {
     /// How far the database's clock may jump; none when nobody minds.
     pub fn clock_jump_guard(&self) -> Option<Duration> {
         (self.clock_jump_guard_ms > 0).then(|| Duration::from_millis(self.clock_jump_guard_ms))
+    }
+
+    /// How long it has more than its share of the workers before one is sent away; none when none ever is.
+    pub fn spread_after(&self) -> Option<Duration> {
+        (self.spread_after_ms > 0).then(|| Duration::from_millis(self.spread_after_ms))
     }
 }
 

@@ -29,6 +29,7 @@ mod roster;
 mod rush;
 mod session;
 mod shared;
+mod spread;
 mod standing;
 mod steady;
 mod sweep;
@@ -350,6 +351,7 @@ fn member(own: &Dispatcher) -> Member {
         pid: std::process::id(),
         http: own.address.clone(),
         database: Some(true),
+        slots: Some(0),
         tzdata: None,
     }
 }

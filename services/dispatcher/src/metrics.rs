@@ -21,6 +21,7 @@ pub struct Metrics {
     reports: Counter<u64>,
     attempts: Counter<u64>,
     reaped: Counter<u64>,
+    moved: Counter<u64>,
     redelivered: Counter<u64>,
     failures: Counter<u64>,
     stranded: Gauge<u64>,
@@ -56,6 +57,10 @@ impl Metrics {
             reports: counter("dispatcher.reports", "Ends of attempts that workers reported, by answer"),
             attempts: counter("dispatcher.attempts.ended", "Attempts that ended, by what became of the run"),
             reaped: counter("dispatcher.sessions.reaped", "Workers given up for dead"),
+            moved: counter(
+                "dispatcher.sessions.moved",
+                "Workers sent to another dispatcher, because this one had more than its share",
+            ),
             redelivered: counter("dispatcher.assignments.redelivered", "Assignments that were sent again"),
             failures: counter("dispatcher.failures", "Steps that failed, by step"),
             stranded: gauge("dispatcher.leases.stranded", "Leases that nothing will move; must be 0"),
@@ -107,6 +112,11 @@ impl Metrics {
     /// Workers were given up for dead.
     pub fn reaped(&self, sessions: usize) {
         self.reaped.add(sessions as u64, &[]);
+    }
+
+    /// A worker was sent to another dispatcher, for the balance.
+    pub fn moved(&self) {
+        self.moved.add(1, &[]);
     }
 
     /// Assignments were sent again.

@@ -1,10 +1,11 @@
 //! The other dispatchers, as etcd has them: what a worker needs to ask them all, and what this dispatcher needs to send
-//! its workers to one that has the database when it alone is cut off.
+//! its workers to one that has the database when it alone is cut off; or one of them, when it has more than its share.
 //!
 //! Invariant: a list counts from before it was asked for, and has this dispatcher itself whether or not etcd has it.
-//! Views of the database are hints, as old as a list; none decides whether a run may go on.
+//! Views of the database and numbers of slots are hints, as old as a list; none decides whether a run may go on.
 
 use crate::shared::Shared;
+use crate::spread::{Load, Spread};
 use election::{Member, MemberHandle, Role};
 use model::ids::DispatcherId;
 use service::health::Beat;
@@ -20,6 +21,8 @@ const EVERY_WITHOUT: Duration = Duration::from_millis(500);
 /// How old our last renewal is before we take the database to be gone for us alone: by then every dispatcher that is in the
 /// same trouble has noticed, and shown it. A worker has as long again to move.
 const ALONE_AFTER: Duration = Duration::from_secs(5);
+/// How long a worker that was sent away has to go by itself.
+const GOING_LIMIT: Duration = Duration::from_secs(5);
 
 /// A dispatcher.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,6 +33,8 @@ pub struct Peer {
     pub address: String,
     /// Whether it says that it can reach the database.
     pub database: bool,
+    /// How many runs at a time its workers can have, if it says; one that is about to end does not.
+    pub slots: Option<u64>,
 }
 
 /// The last list.
@@ -47,8 +52,15 @@ impl Peers {
             id: DispatcherId(member.uuid),
             address: member.http.clone(),
             database: member.database == Some(true),
+            slots: member.slots,
         });
         self.0 = Some((asked, others.chain([own.clone()]).collect()));
+    }
+
+    /// The slots of the others that workers can be sent to.
+    fn slots_of_others(&self, own: DispatcherId) -> Vec<u64> {
+        let others = self.0.iter().flat_map(|(_, peers)| peers).filter(|peer| peer.id != own);
+        others.filter(|peer| peer.database).filter_map(|peer| peer.slots).collect()
     }
 }
 
@@ -68,10 +80,12 @@ pub async fn run(
     stop: CancellationToken,
 ) {
     let mut alone = false;
+    let mut spread = Spread::new(shared.config.spread_after());
     loop {
         beat.beat();
         let without = shared.contact().without_database();
-        let shown = Member { database: Some(!without), ..own.clone() };
+        let slots = (!shared.draining()).then(|| shared.roster().loads().iter().map(|load| load.slots).sum());
+        let shown = Member { database: Some(!without), slots, ..own.clone() };
         if let Err(error) = handle.show(&shown) {
             tracing::warn!(
                 error = service::runtime::chain(&error),
@@ -81,11 +95,13 @@ pub async fn run(
         let asked = Instant::now();
         match election::members(&etcd, Role::Dispatcher).await {
             Ok(members) => {
-                let own = Peer { id: shared.id, address: own.http.clone(), database: !without };
+                let own = Peer { id: shared.id, address: own.http.clone(), database: !without, slots };
                 shared.peers().set(asked, &own, &members);
                 alone = send_away(shared, asked, alone);
+                spread_out(shared, &mut spread, Instant::now());
             }
             Err(error) => {
+                spread.interrupted();
                 shared.metrics.failed("peers");
                 tracing::warn!(error = service::runtime::chain(&error), "Could not list the dispatchers");
             }
@@ -126,12 +142,41 @@ fn send_away(shared: &Shared, asked: Instant, before: bool) -> bool {
     alone
 }
 
+/// Sends one worker elsewhere if this dispatcher has had more than its share for a while.
+fn spread_out(shared: &Shared, spread: &mut Spread, now: Instant) {
+    shared.roster().close_lingering(GOING_LIMIT, now);
+    if shared.draining() || shared.contact().without_database() {
+        return spread.interrupted();
+    }
+    // Not amid a herd.
+    if shared.rush().presses(now) {
+        return;
+    }
+    let others = shared.peers().slots_of_others(shared.id);
+    let mut roster = shared.roster();
+    let own = roster.loads();
+    let Some(Load { session, connection, slots, in_hand, .. }) = spread.look(&own, &others, now) else {
+        return;
+    };
+    if roster.send_away(session, connection, now) {
+        shared.metrics.moved();
+        tracing::info!(
+            session = %session,
+            session.slots = slots,
+            runs.in_hand = in_hand,
+            dispatcher.slots = own.iter().map(|load| load.slots).sum::<u64>(),
+            others.slots = ?others,
+            "Sending a worker to another dispatcher: this one has more than its share"
+        );
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn peer(database: bool) -> Peer {
-        Peer { id: DispatcherId::random(), address: "http://d".to_owned(), database }
+        Peer { id: DispatcherId::random(), address: "http://d".to_owned(), database, slots: Some(1) }
     }
 
     #[test]
@@ -158,6 +203,7 @@ mod tests {
             pid: 1,
             http: "http://other".to_owned(),
             database,
+            slots: Some(3),
             tzdata: None,
         };
         let mut peers = Peers::default();
@@ -168,5 +214,8 @@ mod tests {
         assert_eq!(list.len(), 2);
         assert_eq!(list.iter().find(|peer| peer.id == own.id), Some(&own));
         assert!(list.iter().all(|peer| !peer.database), "who says nothing is not relied on");
+        assert_eq!(peers.slots_of_others(own.id), [0; 0], "nor are workers sent there");
+        peers.set(now, &own, &[member(own.id.0, Some(true)), member(uuid::Uuid::from_u128(7), Some(true))]);
+        assert_eq!(peers.slots_of_others(own.id), [3]);
     }
 }

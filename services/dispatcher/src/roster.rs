@@ -95,6 +95,8 @@ pub struct Session {
     link: Option<Link>,
     heard: Instant,
     draining: bool,
+    /// When it was told to connect elsewhere, if it alone was.
+    sent_away: Option<Instant>,
     numbered: i64,
     held: BTreeMap<RunKey, Held>,
     said: Option<Said>,
@@ -169,6 +171,7 @@ impl Roster {
             link: Some(link),
             heard,
             draining: false,
+            sent_away: None,
             numbered: 0,
             held: BTreeMap::new(),
             said: None,
@@ -189,6 +192,7 @@ impl Roster {
             link: None,
             heard: now,
             draining: true,
+            sent_away: None,
             numbered: 0,
             held: BTreeMap::new(),
             said: None,
@@ -381,5 +385,6 @@ impl Roster {
     }
 }
 
+mod moving;
 #[cfg(test)]
 mod tests;

@@ -178,6 +178,7 @@ fn member(candidate: &Candidate) -> Member {
         pid: candidate.pid,
         http: candidate.http.clone(),
         database: None,
+        slots: None,
         tzdata: Some(schedule::tzdata_version().to_owned()),
     }
 }

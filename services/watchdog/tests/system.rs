@@ -223,6 +223,7 @@ async fn a_ticker_that_stands_by_with_another_timezone_database_is_told_by_name(
         pid: 1,
         http: String::new(),
         database: None,
+        slots: None,
         tzdata: Some("1999a".to_owned()),
     };
     let member = election::register(&client, &ticker).expect("registered");
