@@ -1,13 +1,17 @@
-//! The schedule of a stored definition: the one reading of it for registry, planner, watchdog and `why`.
+//! The schedule of a stored definition, a job's or a check-in's: the one reading of it for registry, planner, watchdog and
+//! `why`.
 
 use crate::calendar::{DateSet, OpenDays};
 use crate::schedule::Schedule;
 use crate::spec::{Spec, SpecError};
 use chrono::{DateTime, NaiveDate, Utc};
 use model::calendar::CalendarVersion;
+use model::check_in;
 use model::ids::{JobId, TenantId};
 use model::job::Definition;
+use model::policy::{DstFold, DstGap};
 use std::collections::{BTreeSet, HashMap};
+use std::fmt::Display;
 use std::sync::Arc;
 
 /// A version of some tenant's calendar.
@@ -88,5 +92,27 @@ impl Schedule {
             .and_then(|calendars| schedule.with_calendars(calendars))
             .map_err(|error| vec![error])?;
         Ok(schedule.bounded(definition.starts_at, definition.ends_at))
+    }
+
+    /// When the check-in `id`, of which `H` is drawn and which was created at `created_at`, is expected; none when it has no
+    /// schedule.
+    ///
+    /// # Errors
+    /// Everything that is wrong with expression and timezone.
+    pub fn of_check_in(
+        definition: &check_in::Definition,
+        id: impl Display,
+        created_at: DateTime<Utc>,
+    ) -> Result<Option<Self>, Vec<SpecError>> {
+        let Some(expression) = definition.schedule.as_deref() else { return Ok(None) };
+        let spec = Spec {
+            expression,
+            timezone: &definition.timezone,
+            dst_gap: DstGap::RunAfter,
+            dst_fold: DstFold::First,
+            seed: &id.to_string(),
+            anchor: created_at,
+        };
+        Self::parse(&spec).map(Some)
     }
 }

@@ -3,7 +3,6 @@
 use chrono::{DateTime, TimeDelta, Utc};
 use model::check_in::{Definition, GRACE_DEFAULT, SETTLE};
 use model::job::defaults;
-use model::policy::{DstFold, DstGap};
 use model::severity::Severity;
 use model::validate::{self, FieldError, limits};
 use prost_types::Duration as ProtoDuration;
@@ -11,7 +10,7 @@ use rpc::convert::time;
 use rpc::fields::{self, Difference};
 use rpc::v1;
 use rpc::v1::alert_severity::Level;
-use schedule::{Schedule, Spec, SpecField};
+use schedule::{Schedule, SpecField};
 use std::time::Duration;
 use store::check_in::{CheckIn, Expected};
 use uuid::Uuid;
@@ -167,21 +166,11 @@ type Wrong = Vec<(&'static str, String)>;
 
 /// When it is expected, of one with a schedule.
 fn schedule(definition: &Definition, id: Uuid, created_at: DateTime<Utc>) -> Result<Option<Schedule>, Wrong> {
-    let Some(expression) = definition.schedule.as_deref() else { return Ok(None) };
-    let spec = Spec {
-        expression,
-        timezone: &definition.timezone,
-        dst_gap: DstGap::RunAfter,
-        dst_fold: DstFold::First,
-        seed: &id.to_string(),
-        anchor: created_at,
-    };
     let field = |field| match field {
         SpecField::Timezone => "timezone",
         SpecField::Expression | SpecField::Calendars => "schedule",
     };
-    Schedule::parse(&spec)
-        .map(Some)
+    Schedule::of_check_in(definition, id, created_at)
         .map_err(|errors| errors.into_iter().map(|error| (field(error.field), error.message)).collect())
 }
 

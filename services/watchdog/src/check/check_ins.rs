@@ -11,8 +11,7 @@ use crate::route::Routes;
 use chrono::{DateTime, Utc};
 use model::check_in::{self, Cause, Definition, Judged};
 use model::ids::instant_text;
-use model::policy::{DstFold, DstGap};
-use schedule::{Schedule, Spec};
+use schedule::Schedule;
 use service::runtime::chain;
 use std::collections::BTreeMap;
 use store::alert::Resolution;
@@ -78,18 +77,7 @@ fn judged(due: &Due) -> Judged {
         (Ok(definition), Ok(reports)) => (definition, reports),
         (Err(problem), _) | (_, Err(problem)) => return broken(problem),
     };
-    let seed = due.id.to_string();
-    let schedule = definition.schedule.as_deref().map(|expression| {
-        Schedule::parse(&Spec {
-            expression,
-            timezone: &definition.timezone,
-            dst_gap: DstGap::RunAfter,
-            dst_fold: DstFold::First,
-            seed: &seed,
-            anchor: due.created_at,
-        })
-    });
-    let schedule = match schedule.transpose() {
+    let schedule = match Schedule::of_check_in(definition, due.id, due.created_at) {
         Ok(schedule) => schedule,
         Err(errors) => return broken(errors.first().map_or("its schedule is wrong", |error| &error.message)),
     };
