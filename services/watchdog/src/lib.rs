@@ -66,15 +66,14 @@ pub enum WatchdogError {
 /// # Errors
 /// [`WatchdogError`] when it can't start, or when etcd refuses it for good.
 pub async fn run(context: Context<WatchdogConfig>) -> Result<(), WatchdogError> {
-    let (settings, shutdown) = (&context.settings, &context.shutdown);
-    let database = context.health.condition("database");
-    let etcd_ready = context.health.condition("etcd");
-    let refusal = Refusal::new("watchdog", context.health.condition("fence"));
+    let (health, shutdown) = (&context.health, &context.shutdown);
+    let (database, etcd_ready) = (health.condition("database"), health.condition("etcd"));
+    let refusal = Refusal::new("watchdog", health.condition("fence"));
     let server = context.serve_http(Default::default()).await?;
     let http = server.url();
     let store = open_store(&context)?;
-    let egress = Egress::new(settings.egress(), concat!("escapement-watchdog/", env!("CARGO_PKG_VERSION")))
-        .map_err(WatchdogError::Egress)?;
+    let agent = concat!("escapement-watchdog/", env!("CARGO_PKG_VERSION"));
+    let egress = Egress::new(context.settings.egress(), agent).map_err(WatchdogError::Egress)?;
     let ready = shutdown.run_until_cancelled(clock::wait_until_ready(&store, START_LIMIT)).await;
     let Some(ready) = ready else { return Ok(()) };
     ready.map_err(WatchdogError::Store)?;
@@ -82,50 +81,10 @@ pub async fn run(context: Context<WatchdogConfig>) -> Result<(), WatchdogError> 
     let connected = shutdown.run_until_cancelled(connect_etcd(&context)).await;
     let Some(etcd) = connected.transpose()? else { return Ok(()) };
     etcd_ready.met();
-    let (metrics, poke) = (Metrics::new(), Arc::new(Notify::new()));
-    let deliverer = Deliverer {
-        store: store.clone(),
-        egress: egress.clone(),
-        patience: Patience::of(settings),
-        in_flight_max: settings.deliveries_max as usize,
-        per_channel_max: settings.deliveries_per_channel_max as usize,
-        poke: poke.clone(),
-        metrics: metrics.clone(),
-    };
-    let system = system::Settings::of(settings);
-    let heartbeat = Heartbeat::new(
-        egress.clone(),
-        &settings.heartbeat_url,
-        Duration::from_millis(settings.heartbeat_every_ms),
-        metrics.clone(),
-    );
-    let stand = Stand {
-        store: store.clone(),
-        etcd: etcd.clone(),
-        egress,
-        delivery_timeout: Duration::from_millis(settings.delivery_timeout_ms),
-        cell: context.common.cell.to_string(),
-        settings: system.clone(),
-        poke: poke.clone(),
-        metrics: metrics.clone(),
-    };
-    let lead = Lead {
-        store: store.clone(),
-        etcd,
-        candidate: candidate(&context, http.clone()),
-        limits: Limits {
-            jobs: settings.check_jobs_max.into(),
-            occurrences: settings.check_occurrences_max as usize,
-        },
-        every: Duration::from_millis(settings.check_every_ms),
-        clock_jump_guard: settings.clock_jump_guard(),
-        system,
-        heartbeat,
-        poke,
-        metrics,
-    };
+    let shared = Shared { store, etcd, egress, metrics: Metrics::new(), poke: Arc::new(Notify::new()) };
+    let (deliverer, stand) = (shared.deliverer(&context.settings), shared.stand(&context));
+    let lead = shared.lead(&context, http.clone());
     context.publish(serde_json::json!({ "http": http }))?;
-    let health = &context.health;
     let delivering =
         tokio::spawn(deliverer.run(health.watch("deliver", STUCK_LIMIT), database, shutdown.clone()));
     let standing = tokio::spawn(stand.run(health.watch("stand", STUCK_LIMIT), shutdown.clone()));
@@ -139,8 +98,67 @@ pub async fn run(context: Context<WatchdogConfig>) -> Result<(), WatchdogError> 
     if standing.await.is_err() {
         tracing::error!("The look at PostgreSQL and etcd panicked");
     }
-    store.close();
+    shared.store.close();
     led.map_err(WatchdogError::Election)
+}
+
+/// What the loops share.
+struct Shared {
+    store: Store,
+    etcd: election::Client,
+    egress: Egress,
+    metrics: Metrics,
+    poke: Arc<Notify>,
+}
+
+impl Shared {
+    fn deliverer(&self, settings: &WatchdogConfig) -> Deliverer {
+        Deliverer {
+            store: self.store.clone(),
+            egress: self.egress.clone(),
+            patience: Patience::of(settings),
+            in_flight_max: settings.deliveries_max as usize,
+            per_channel_max: settings.deliveries_per_channel_max as usize,
+            poke: self.poke.clone(),
+            metrics: self.metrics.clone(),
+        }
+    }
+
+    fn stand(&self, context: &Context<WatchdogConfig>) -> Stand {
+        let settings = &context.settings;
+        Stand {
+            store: self.store.clone(),
+            etcd: self.etcd.clone(),
+            egress: self.egress.clone(),
+            delivery_timeout: Duration::from_millis(settings.delivery_timeout_ms),
+            cell: context.common.cell.to_string(),
+            settings: system::Settings::of(settings),
+            poke: self.poke.clone(),
+            metrics: self.metrics.clone(),
+        }
+    }
+
+    /// What campaigns and leads; `http` is where others find this process.
+    fn lead(&self, context: &Context<WatchdogConfig>, http: String) -> Lead {
+        let settings = &context.settings;
+        let heartbeat_every = Duration::from_millis(settings.heartbeat_every_ms);
+        let (egress, metrics) = (self.egress.clone(), self.metrics.clone());
+        Lead {
+            store: self.store.clone(),
+            etcd: self.etcd.clone(),
+            candidate: candidate(context, http),
+            limits: Limits {
+                jobs: settings.check_jobs_max.into(),
+                occurrences: settings.check_occurrences_max as usize,
+            },
+            every: Duration::from_millis(settings.check_every_ms),
+            clock_jump_guard: settings.clock_jump_guard(),
+            system: system::Settings::of(settings),
+            heartbeat: Heartbeat::new(egress, &settings.heartbeat_url, heartbeat_every, metrics),
+            poke: self.poke.clone(),
+            metrics: self.metrics.clone(),
+        }
+    }
 }
 
 fn open_store(context: &Context<WatchdogConfig>) -> Result<Store, WatchdogError> {
