@@ -183,12 +183,13 @@ async fn each_trouble_is_told_once_and_its_end_once() {
     watched.stop().await;
 }
 
-/// The leader's own, which it looks at less often, and one that any watchdog tells.
+/// The leader's own, which it looks at less often, and one that any watchdog tells; whatever other channels there are.
 #[tokio::test]
 async fn a_trouble_that_goes_on_is_told_anew_after_somebody_resolved_it() {
     let mut watched = Watched::start(&[]).await;
     let oncall = Receiver::start(&[]).await;
     watched.cell.channel("oncall", &oncall.url, None).await;
+    watched.cell.channel_of_a_later_release("newer").await;
     watched.sql("INSERT INTO tzdata (version, changed_at) VALUES ('2099z', esc_now())").await;
     watched.sql("UPDATE fence SET revision = 1099511627776 WHERE role = 'ticker'").await;
     for kind in ["TZDATA_DIFFERS", "FENCE_REFUSED"] {
