@@ -1,6 +1,10 @@
 use super::*;
+use crate::spread::Load;
 use crate::testing::{Received, assignment, attached, lease};
+use model::token::Token;
+use rpc::convert::run::write_ref;
 use rpc::v1::to_worker::Message;
+use store::run_lease::Lease;
 
 fn received(from: &mut Received) -> Vec<Message> {
     std::iter::from_fn(|| from.try_recv().ok()).filter_map(|message| message.ok()?.message).collect()
@@ -146,4 +150,108 @@ fn a_worker_that_speaks_and_does_not_hear_is_missed_like_a_silent_one() {
     roster.grant_all(start + 15 * second);
     roster.heard(deaf, 1, said(0, &[]), start);
     assert_eq!(silent(&roster, 16), [], "an older word takes nothing back");
+}
+
+#[test]
+fn who_is_sent_away_gets_no_run_and_has_a_moment_to_go_by_itself() {
+    let (mut roster, start, second) = (Roster::default(), Instant::now(), Duration::from_secs(1));
+    let (goes, stays, gone) = (SessionId::random(), SessionId::random(), SessionId::random());
+    let (first, mut first_end) = attached(1, 2);
+    let first_link = first.link.clone();
+    let (second_one, mut second_end) = attached(1, 3);
+    let (third, _third_end) = attached(1, 4);
+    roster.attach(goes, first, start);
+    roster.attach(stays, second_one, start);
+    roster.attach(gone, third, start);
+    roster.detach(gone, 1);
+    roster.heard(goes, 1, said(0, &[]), start);
+    roster.deliver(&assignment(&lease(goes, 1)));
+    let mut loads = roster.loads();
+    loads.sort_by_key(|load| load.slots);
+    let of = |session, slots, in_hand, settled| Load { session, connection: 1, slots, in_hand, settled };
+    assert_eq!(loads, [of(goes, 2, 1, true), of(stays, 3, 0, false)], "of those that are connected");
+
+    assert!(!roster.send_away(goes, 2, start), "another connection");
+    assert!(!roster.send_away(gone, 1, start), "nobody is there");
+    assert!(roster.send_away(goes, 1, start));
+    assert!(matches!(received(&mut first_end)[..], [Message::Assignment(_), Message::Drain(_)]));
+    assert_eq!(received(&mut second_end), []);
+    assert_eq!(roster.loads(), [of(stays, 3, 0, false)]);
+    assert_eq!(roster.groups(10), [], "nothing more for who goes, nor yet for who has said nothing");
+    roster.close_lingering(second * 5, start + second * 4);
+    assert!(!first_link.closed.is_cancelled());
+    roster.close_lingering(second * 5, start + second * 5);
+    assert!(first_link.closed.is_cancelled());
+
+    let (back, _back_end) = attached(2, 2);
+    let back_link = back.link.clone();
+    roster.attach(goes, back, start + second * 6);
+    roster.close_lingering(second * 5, start + second * 60);
+    assert!(!back_link.closed.is_cancelled(), "who has come back is here as any other");
+}
+
+#[test]
+fn what_an_older_connection_still_brings_does_not_touch_the_present_one() {
+    let (mut roster, now, id) = (Roster::default(), Instant::now(), SessionId::random());
+    let (old, _old_end) = attached(1, 1);
+    let (new, _end) = attached(2, 1);
+    let old_link = old.link.clone();
+    roster.attach(id, old, now);
+    roster.attach(id, new, now);
+    assert!(old_link.closed.is_cancelled(), "one at a time");
+    roster.heard(id, 2, said(0, &[]), now);
+    roster.detach(id, 1);
+    roster.drain(id, 1);
+    roster.forget(id, 1);
+    assert!(roster.connected());
+    assert_eq!(roster.groups(1)[0].slots, [Slot { session: id, connection: 2 }]);
+    roster.forget(id, 2);
+    assert_eq!(roster.count(), 0);
+}
+
+#[test]
+fn another_attempt_of_a_held_run_neither_frees_its_slot_nor_is_known() {
+    let (mut roster, now, id) = (Roster::default(), Instant::now(), SessionId::random());
+    let (connection, mut end) = attached(1, 1);
+    roster.attach(id, connection, now);
+    let second = Lease { attempt: 2, ..lease(id, 1) };
+    roster.deliver(&assignment(&second));
+    received(&mut end);
+    let held = message::attempt_of(&second);
+    let first = AttemptRef { attempt: 1, ..held };
+    let of_another_token = AttemptRef { token: Token::from_i64(7).expect("positive"), ..held };
+    for other in [first, of_another_token] {
+        assert_eq!(roster.held(id, &other), None);
+        assert!(!roster.release(id, &other));
+    }
+    assert!(roster.held(id, &held).is_some());
+    for _ in 0..2 {
+        roster.heard(id, 1, said(1, &[held, first]), now);
+    }
+    let told = received(&mut end);
+    let [Message::Cancel(cancel)] = &told[..] else { panic!("one cancel, got {told:?}") };
+    assert_eq!(cancel.run, Some(write_ref(&first)));
+}
+
+#[test]
+fn workers_that_are_sent_elsewhere_get_nothing_more() {
+    let (mut roster, now, id) = (Roster::default(), Instant::now(), SessionId::random());
+    let (connection, mut end) = attached(1, 1);
+    roster.attach(id, connection, now);
+    roster.heard(id, 1, said(0, &[]), now);
+    assert_eq!(roster.groups(1).len(), 1);
+    roster.drain_all();
+    assert!(matches!(received(&mut end)[..], [Message::Drain(_)]));
+    assert_eq!(roster.groups(1), []);
+}
+
+#[test]
+fn a_session_without_a_connection_is_missed_once_for_a_lease() {
+    let (mut roster, start) = (Roster::default(), Instant::now());
+    let (own, second) = (DispatcherId::random(), Duration::from_secs(1));
+    let seen = Seen { session: SessionId::random(), dispatcher: own, connection: 3 };
+    roster.miss(seen, start);
+    roster.miss(seen, start + second * 10);
+    assert_eq!(roster.silent(own, second * 15, start + second * 14), []);
+    assert_eq!(roster.silent(own, second * 15, start + second * 15), [seen], "the first look counts");
 }
