@@ -29,6 +29,7 @@ use codec::DynamicCodec;
 use http::uri::PathAndQuery;
 use http::{HeaderMap, Method, StatusCode, Uri, header};
 use model::validate::FieldError;
+use prost::Message as _;
 use prost_reflect::{DynamicMessage, MessageDescriptor, Value};
 use std::sync::Arc;
 use tonic::Status;
@@ -38,6 +39,10 @@ use tonic::service::Routes;
 /// Headers that become metadata of the call, under their own names.
 const FORWARDED: [&str; 4] = ["authorization", "traceparent", "tracestate", "idempotency-key"];
 
+/// Everything that is wrong with a request of which something could not be read: given are the method's name, what could be
+/// read of its input, encoded, and what is wrong with the rest. A list has a default in each place that could not be read.
+pub type Judge = fn(rpc: &str, input: &[u8], unread: Vec<FieldError>) -> Vec<FieldError>;
+
 /// The REST side of some services; clones share it.
 #[derive(Clone, Debug)]
 pub struct Gateway {
@@ -45,6 +50,7 @@ pub struct Gateway {
     rules: Arc<[Rule]>,
     routes: Routes,
     body_bytes_max: usize,
+    judge: Judge,
 }
 
 /// What a request asks for.
@@ -64,7 +70,14 @@ impl Gateway {
     /// # Errors
     /// [`GatewayError`] when a rule of the contract can't be served; a test excludes it.
     pub fn new(routes: Routes, body_bytes_max: usize) -> Result<Self, GatewayError> {
-        Ok(Self { rules: rules(crate::descriptors())?.into(), routes: routes.prepare(), body_bytes_max })
+        let rules = rules(crate::descriptors())?.into();
+        Ok(Self { rules, routes: routes.prepare(), body_bytes_max, judge: |_, _, unread| unread })
+    }
+
+    /// The same, which asks `judge` what else is wrong where not all could be read: the method is not called then.
+    #[must_use]
+    pub fn judging(self, judge: Judge) -> Self {
+        Self { judge, ..self }
     }
 
     /// Answers every path that no other route of the router has.
@@ -153,7 +166,7 @@ async fn handle(
     if !body.is_empty() && !is_json(&headers) {
         return problem::not_json();
     }
-    let answer = match message(rule, &variables, uri.query().unwrap_or_default(), &body) {
+    let answer = match message(rule, &variables, uri.query().unwrap_or_default(), &body, gateway.judge) {
         Ok(message) => gateway.call(rule, message, &headers, counted.map(|counted| counted.0)).await,
         Err(status) => Err(status),
     };
@@ -175,6 +188,7 @@ fn message(
     variables: &[rule::Variable],
     query: &str,
     body: &[u8],
+    judge: Judge,
 ) -> Result<DynamicMessage, Status> {
     let mut errors = Vec::new();
     let input = rule.rpc.input();
@@ -198,7 +212,10 @@ fn message(
     for variable in variables {
         query::set(&mut message, &variable.path, &variable.value, &mut errors);
     }
-    if errors.is_empty() { Ok(message) } else { Err(status::invalid(errors)) }
+    if errors.is_empty() {
+        return Ok(message);
+    }
+    Err(status::invalid(judge(rule.rpc.name(), &message.encode_to_vec(), errors)))
 }
 
 fn parse(

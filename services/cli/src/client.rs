@@ -4,6 +4,7 @@ use crate::arguments::Trusted;
 use crate::failure::Failure;
 use crate::hint::{self, Origin, Source};
 use crate::suggest;
+use crate::wrong::WrongField;
 use anyhow::{Context, bail};
 use reqwest::{Method, StatusCode};
 use serde_json::Value;
@@ -194,17 +195,15 @@ impl Client {
         let status = answer.status;
         let Ok(problem) = serde_json::from_str::<Value>(&answer.text) else {
             let text = format!("{} answered {status}, and not as a registry does", self.server);
-            return Failure::Refused {
-                status: status.as_u16(),
-                text,
-                next: hint::no_registry(status, &self.origin),
-            };
+            let next = hint::no_registry(status, &self.origin);
+            return Failure::Refused { status: status.as_u16(), head: Some(text), wrong: Vec::new(), next };
         };
         let mut next = hint::of_problem(&problem, answer.retry_after, path, &self.origin);
         if status == StatusCode::NOT_FOUND {
             next.extend(suggest::instead(self, path, body).await);
         }
-        Failure::Refused { status: status.as_u16(), text: sentence(&problem), next }
+        let (head, wrong) = said(&problem);
+        Failure::Refused { status: status.as_u16(), head, wrong, next }
     }
 }
 
@@ -230,21 +229,17 @@ fn prepared(builder: reqwest::ClientBuilder) -> anyhow::Result<reqwest::Client> 
     builder.build().context("preparing the HTTP client")
 }
 
-/// A problem document as text: what is wrong, then a line for each wrong field.
-fn sentence(problem: &Value) -> String {
+/// What a problem document says: what is wrong, unless its fields say all of it, and each wrong field.
+fn said(problem: &Value) -> (Option<String>, Vec<WrongField>) {
     let detail = problem["detail"].as_str().or(problem["title"].as_str()).unwrap_or("refused");
-    let errors = problem["errors"].as_array().map_or(&[][..], Vec::as_slice);
-    let message = |error: &Value| error["message"].as_str().unwrap_or("?").to_owned();
-    // The summary of a single one is the whole of it; that of several is all of them in one line.
-    let repeats = errors.iter().all(|error| detail.contains(&message(error)));
-    if repeats && errors.len() < 2 {
-        return detail.to_owned();
-    }
-    let head = if repeats { "several fields are wrong" } else { detail };
-    errors.iter().fold(head.to_owned(), |text, error| match error["field"].as_str() {
-        None | Some("") => format!("{text}\n  {}", message(error)),
-        Some(field) => format!("{text}\n  {field}: {}", message(error)),
-    })
+    let text = |error: &Value, part: &str, none: &str| error[part].as_str().unwrap_or(none).to_owned();
+    let errors = problem["errors"].as_array().map_or(&[][..], Vec::as_slice).iter();
+    let wrong: Vec<_> = errors
+        .map(|error| WrongField { field: text(error, "field", ""), message: text(error, "message", "?") })
+        .collect();
+    // A summary of wrong fields is all of them in one line.
+    let repeats = !wrong.is_empty() && wrong.iter().all(|wrong| detail.contains(&wrong.message));
+    ((!repeats).then(|| detail.to_owned()), wrong)
 }
 
 /// Percent-encodes one segment of a path or value of a query.
@@ -263,7 +258,13 @@ pub fn encode(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wrong::told;
     use serde_json::json;
+
+    fn sentence(problem: &Value) -> String {
+        let (head, wrong) = said(problem);
+        told(head.as_deref(), &wrong)
+    }
 
     #[test]
     fn every_wrong_field_gets_a_line() {

@@ -3,6 +3,7 @@
 //! Deliberately not here: usage, which the reader of the arguments refuses with 2 itself.
 
 use crate::hint::{self, Origin};
+use crate::wrong::{self, WrongField};
 use store::{Retry, StoreError};
 use thiserror::Error;
 
@@ -27,15 +28,20 @@ pub const HELP: &str = "Exit status: 0 done, 1 failed or refused (the reason is 
 #[derive(Debug, Error)]
 pub enum Failure {
     /// It answered so.
-    #[error("{text}")]
+    #[error("{}", wrong::told(head.as_deref(), wrong))]
     Refused {
         /// HTTP status.
         status: u16,
-        /// For people.
-        text: String,
+        /// For people; none when it is all in the fields.
+        head: Option<String>,
+        /// Every wrong field.
+        wrong: Vec<WrongField>,
         /// What they may do, a line each.
         next: Vec<String>,
     },
+    /// It was not asked to, or stored nothing: these fields of the files are wrong.
+    #[error("{}", wrong::told(None, .0))]
+    Wrong(Vec<WrongField>),
     /// It did not answer.
     #[error("the registry at {server} can't be reached")]
     Unreachable {
@@ -62,7 +68,7 @@ pub fn exit_status(error: &anyhow::Error) -> u8 {
             422 | 429 => LIMIT,
             _ => FAILED,
         },
-        None => FAILED,
+        Some(Failure::Wrong(_)) | None => FAILED,
     }
 }
 
@@ -77,7 +83,7 @@ pub fn next(error: &anyhow::Error) -> Vec<String> {
                     .to_owned(),
             ]
         }
-        None => Vec::new(),
+        Some(Failure::Wrong(_)) | None => Vec::new(),
     }
 }
 
@@ -94,7 +100,7 @@ mod tests {
 
     #[test]
     fn a_failure_keeps_its_status_whatever_is_said_around_it() {
-        let of = |status| Failure::Refused { status, text: String::new(), next: Vec::new() };
+        let of = |status| Failure::Refused { status, head: None, wrong: Vec::new(), next: Vec::new() };
         for (status, expected) in [
             (400, FAILED),
             (401, UNAUTHORISED),

@@ -14,6 +14,7 @@ mod schema;
 mod source;
 mod suggest;
 mod table;
+mod wrong;
 
 use arguments::{Arguments, Command};
 use std::process::ExitCode;

@@ -25,7 +25,7 @@ use rpc::v1;
 use rpc::v1::applied::Change as Changed;
 use rpc::v1::apply_service_server::ApplyService;
 use schedule::DateSets;
-use set::Set;
+pub use set::Set;
 use std::collections::{BTreeMap, BTreeSet};
 use store::alert_channel::{self, Channel};
 use store::calendar::{self, Calendar};

@@ -228,7 +228,7 @@ impl From<Failure> for Status {
 }
 
 /// The first errors, and how many more there are. One at least, however long.
-fn bounded(errors: Vec<FieldError>) -> Vec<FieldError> {
+pub fn bounded(errors: Vec<FieldError>) -> Vec<FieldError> {
     let found = errors.len();
     let mut bytes = 0;
     let shortened = errors.into_iter().map(|error| FieldError::new(shown(error.field), shown(error.message)));

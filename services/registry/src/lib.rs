@@ -26,6 +26,7 @@ mod jobs;
 mod known;
 mod limits;
 mod metrics;
+mod misread;
 mod occurrences;
 mod output;
 mod page;

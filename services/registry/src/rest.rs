@@ -2,7 +2,7 @@
 //!
 //! The methods that stream are served here, as server-sent events: one for each message, its data the message in JSON.
 
-use crate::docs_page;
+use crate::{docs_page, misread};
 use axum::Router;
 use axum::extract::{Extension, Path, Query, RawQuery, State};
 use axum::response::sse::{Event, KeepAlive, Sse};
@@ -31,6 +31,7 @@ pub fn router(routes: Routes, body_bytes_max: usize) -> Result<Router, GatewayEr
     let output = get(output).with_state(routes.clone().prepare());
     let watch = get(watch).with_state(routes.clone().prepare());
     Ok(Gateway::new(routes, body_bytes_max)?
+        .judging(misread::judge)
         .router()
         .route("/openapi.json", describe)
         .route(rpc::events::OUTPUT.path, output)

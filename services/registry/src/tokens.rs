@@ -76,7 +76,7 @@ pub fn new_secret() -> Result<String, Failure> {
 }
 
 /// A token as a person asks for it.
-struct Written {
+pub struct Written {
     name: String,
     role: Role,
     expires_at: Option<DateTime<Utc>>,
@@ -85,7 +85,11 @@ struct Written {
 }
 
 impl Written {
-    fn read(request: v1::CreateTokenRequest) -> Result<Self, Vec<FieldError>> {
+    /// Reads a token that is to be, and finds everything that is wrong with it.
+    ///
+    /// # Errors
+    /// Every wrong field, as the API spells it.
+    pub fn read(request: v1::CreateTokenRequest) -> Result<Self, Vec<FieldError>> {
         let v1::CreateTokenRequest { name, role, expire_time, tenant, every_tenant } = request;
         let mut errors: Vec<_> = validate::name("name", &name).into_iter().collect();
         let role = match role.to_lowercase().parse::<Role>() {

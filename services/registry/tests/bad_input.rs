@@ -98,6 +98,51 @@ async fn all_wrong_fields_are_named_at_once() {
 }
 
 #[tokio::test]
+async fn fields_that_can_not_be_read_hide_no_others() {
+    let registry = Registry::start().await;
+    let wrong = json!({
+        "name": "X", "schedule": "61 * * * *", "timezone": 7, "maxRuntime": "soon",
+        "alert": { "channels": [5, "No Body"], "repeat": "1s" },
+    });
+    let (status, problem) = registry.admin("POST", "/v1/jobs", Some(&with(job("a"), wrong))).await;
+    let mut found = wrong_fields(&problem);
+    found.sort_unstable();
+    let expected = [
+        "alert.channels[0]",
+        "alert.channels[1]",
+        "alert.repeat",
+        "maxRuntime",
+        "name",
+        "schedule",
+        "timezone",
+    ];
+    assert_eq!((status, &found[..]), (400, &expected.map(str::to_owned)[..]), "{problem}");
+
+    let set = json!({
+        "jobs": [with(job("a"), json!({ "jitter": "soon" })), with(job("b"), json!({ "priority": 10 }))],
+        "checkIns": [{ "name": "c", "period": "1s", "grace": [] }, { "name": "d", "period": 7 }],
+        "calendars": [{ "name": "e", "dates": [7, "2026-13-01"] }],
+        "channels": [{ "name": "F", "webhook": 1 }],
+    });
+    let (status, problem) = registry.admin("POST", "/v1/apply", Some(&set)).await;
+    let mut found = wrong_fields(&problem);
+    found.sort_unstable();
+    let expected = [
+        "calendars[0].dates[0]",
+        "calendars[0].dates[1]",
+        "channels[0].name",
+        "channels[0].webhook",
+        "checkIns[0].grace",
+        "checkIns[0].period",
+        "checkIns[1].period",
+        "jobs[0].jitter",
+        "jobs[1].priority",
+    ];
+    assert_eq!((status, &found[..]), (400, &expected.map(str::to_owned)[..]), "{problem}");
+    assert_eq!(registry.sql("SELECT count(*) FROM job").await, "0");
+}
+
+#[tokio::test]
 async fn an_update_is_checked_like_a_creation_and_changes_nothing_when_wrong() {
     let registry = Registry::start().await;
     registry.admin("POST", "/v1/jobs", Some(&job("invoices"))).await;

@@ -13,7 +13,8 @@ use tonic::Status;
 /// Characters of a wrong value that an error repeats.
 const SHOWN_MAX: usize = 64;
 
-/// Reads `value` as a message of `kind` at `path`; what is wrong is left out and added to `errors`.
+/// Reads `value` as a message of `kind` at `path`; what is wrong is added to `errors` and left out, but for the elements of
+/// lists, which hold a default instead.
 pub(super) fn read(
     kind: &MessageDescriptor,
     value: &Value,
@@ -102,9 +103,11 @@ fn read_field(
         errors.push(wrong(path, value, "use an array"));
         return None;
     };
-    let elements = elements.iter().enumerate();
-    let read =
-        elements.filter_map(|(index, element)| read_one(field, element, &format!("{path}[{index}]"), errors));
+    let read = elements.iter().enumerate().map(|(index, element)| {
+        let read = read_one(field, element, &format!("{path}[{index}]"), errors);
+        // What follows a wrong one is to keep its place.
+        read.unwrap_or_else(|| Field::default_value(&field.kind()))
+    });
     Some(Field::List(read.collect()))
 }
 

@@ -210,6 +210,30 @@ async fn wrong_fields_that_the_method_finds_are_told_alike() {
 }
 
 #[tokio::test]
+async fn what_else_is_wrong_is_asked_of_who_knows_with_each_in_its_place() {
+    let judge: Judge = |rpc, input, mut unread| {
+        let create = v1::CreateJobRequest::decode(input).expect("an input of the method");
+        let channels = create.job.unwrap_or_default().alert.unwrap_or_default().channels;
+        unread.push(FieldError::new(rpc, format!("{channels:?}")));
+        unread
+    };
+    let service = Arc::new(Canned::default());
+    let routes = guard(Routes::new(JobServiceServer::new(service.clone())), Arc::new(Tokens));
+    let gateway = Gateway::new(routes, BODY_BYTES_MAX).expect("every rule can be served").judging(judge);
+    let body = r#"{"name":"a","alert":{"channels":[7,"b"]}}"#;
+    let response =
+        gateway.clone().router().oneshot(request("POST", "/v1/jobs", body)).await.expect("an answer");
+    let body = axum::body::to_bytes(response.into_body(), usize::MAX).await.expect("a body");
+    let problem: Json = serde_json::from_slice(&body).expect("JSON");
+    let expected = json!([
+        {"field": "alert.channels[0]", "message": "7: use a text"},
+        {"field": "CreateJob", "message": r#"["", "b"]"#},
+    ]);
+    assert_eq!(problem["errors"], expected);
+    assert!(service.metadata.lock().expect("no panic").is_none(), "it was not called");
+}
+
+#[tokio::test]
 async fn path_parameters_and_empty_answers() {
     let missing = ask(request("GET", "/v1/jobs/a%20b", "")).await;
     assert_eq!((missing.status, missing.json["detail"].as_str()), (404, Some("there is no job \"a b\"")));

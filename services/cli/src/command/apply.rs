@@ -3,14 +3,13 @@
 use crate::arguments::{Apply, Diff, Output, Set};
 use crate::client::Client;
 use crate::command::coming;
-use crate::document::Place;
+use crate::document::Documents;
 use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::table::say;
-use crate::{document, number, source, table};
-use anyhow::bail;
+use crate::wrong::WrongField;
+use crate::{document, number, table};
 use serde_json::{Value, json};
-use std::path::PathBuf;
 
 pub async fn run(client: &Client, apply: &Apply, output: Output) -> anyhow::Result<()> {
     show(&send(client, &apply.set, apply.dry_run).await?, output);
@@ -19,7 +18,7 @@ pub async fn run(client: &Client, apply: &Apply, output: Output) -> anyhow::Resu
 
 /// Stores what is there as documents already.
 pub async fn store(client: &Client, request: &Value, output: Output) -> anyhow::Result<()> {
-    show(&post(client, request, &[]).await?, output);
+    show(&post(client, request).await?, output);
     Ok(())
 }
 
@@ -41,26 +40,44 @@ fn show(answer: &Value, output: Output) {
 }
 
 async fn send(client: &Client, set: &Set, dry_run: bool) -> anyhow::Result<Value> {
-    let (mut request, places) = read_all(&set.files)?;
+    let documents = Documents::of_files(&set.files)?;
+    if !documents.is_sound() {
+        return Err(documents.refused(wrong_beside(client, &documents).await).into());
+    }
+    let mut request = documents.request().clone();
     if set.prune {
         request["prune"] = json!({ "labels": set.selector });
     }
     if dry_run {
         request["dryRun"] = json!(true);
     }
-    post(client, &request, &places).await
-}
-
-/// All in one call: how far it is nobody knows, only how much it is.
-async fn post(client: &Client, request: &Value, places: &[Place]) -> anyhow::Result<Value> {
-    let _progress = Progress::waiting(doing(request));
-    client.post("/v1/apply", request).await.map_err(|error| match error.downcast() {
-        Ok(Failure::Refused { status, text, next }) => {
-            Failure::Refused { status, text: document::placed(&text, places), next }.into()
+    post(client, &request).await.map_err(|error| match error.downcast() {
+        Ok(Failure::Refused { status, head, wrong, next }) => {
+            Failure::Refused { status, head, wrong: documents.stood(wrong), next }.into()
         }
         Ok(other) => other.into(),
         Err(error) => error,
     })
+}
+
+/// What the registry finds wrong with documents that are not to be stored, as it names it; nothing if it can't say.
+pub async fn wrong_beside(client: &Client, documents: &Documents) -> Vec<WrongField> {
+    if !documents.is_whole() {
+        return Vec::new();
+    }
+    let mut request = documents.request().clone();
+    request["dryRun"] = json!(true);
+    let answer = client.post("/v1/apply", &request).await;
+    match answer.err().and_then(|error| error.downcast().ok()) {
+        Some(Failure::Refused { wrong, .. }) => wrong,
+        Some(Failure::Wrong(_) | Failure::Unreachable { .. }) | None => Vec::new(),
+    }
+}
+
+/// All in one call: how far it is nobody knows, only how much it is.
+async fn post(client: &Client, request: &Value) -> anyhow::Result<Value> {
+    let _progress = Progress::waiting(doing(request));
+    client.post("/v1/apply", request).await
 }
 
 fn doing(request: &Value) -> String {
@@ -69,18 +86,6 @@ fn doing(request: &Value) -> String {
     let what = if request["dryRun"] == true { "looking at what would change by" } else { "applying" };
     let definitions = if count == 1 { "definition" } else { "definitions" };
     format!("{what} {} {definitions}", number::grouped(count as u64))
-}
-
-/// The documents of all files, by kind, and where they stood.
-pub fn read_all(files: &[PathBuf]) -> anyhow::Result<(Value, Vec<Place>)> {
-    let (mut request, mut places) = (json!({}), Vec::new());
-    for file in files {
-        places.extend(document::add(&mut request, &file.display().to_string(), &source::read(file)?)?);
-    }
-    if request == json!({}) {
-        bail!("the files hold no document: begin one with `kind: Job`");
-    }
-    Ok((request, places))
 }
 
 fn print(answer: &Value) {

@@ -3,10 +3,9 @@
 use super::follow;
 use crate::arguments::{Dev, DevAction, DevStart};
 use crate::client::Client;
-use crate::document;
+use crate::document::Documents;
 use crate::table::tell;
 use anyhow::{Context, bail};
-use serde_json::json;
 use stack::dev::{Endpoints, Options, Stack};
 use stack::ending::Late;
 use std::os::unix::process::CommandExt;
@@ -46,8 +45,7 @@ async fn foreground(start: &DevStart, quiet: bool) -> anyhow::Result<()> {
     let endpoints = stack.endpoints();
     let client = Client::of_administrator(&endpoints)?;
     if !start.no_sample_jobs {
-        let mut request = json!({});
-        document::add(&mut request, "examples/jobs.yaml", SAMPLE_JOBS)?;
+        let request = Documents::of_text("examples/jobs.yaml", SAMPLE_JOBS).sound()?;
         client.post("/v1/apply", &request).await.context("applying the sample jobs")?;
     }
     stack.publish().context("writing endpoints.json")?;

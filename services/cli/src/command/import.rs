@@ -3,10 +3,10 @@
 use crate::arguments::{Import, ImportCommon, ImportSource, Output};
 use crate::client::Client;
 use crate::command::apply;
+use crate::document::Documents;
 use crate::table::{self, say};
-use crate::{document, import, source};
+use crate::{import, source};
 use anyhow::{Context, bail};
-use serde_json::json;
 
 /// `client` is asked for only when the jobs are to be stored.
 pub async fn run(
@@ -30,8 +30,7 @@ pub async fn run(
         bail!("{} holds nothing that can be a job", asked.file.display());
     }
     let yaml = read.to_yaml().context("writing YAML")?;
-    let mut request = json!({});
-    document::add(&mut request, "import", &yaml)?;
+    let request = Documents::of_text("import", &yaml).sound()?;
     match output {
         _ if asked.apply => {}
         Output::Json => table::print_json(&request),

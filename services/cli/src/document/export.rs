@@ -105,7 +105,7 @@ pub fn short(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::document;
+    use crate::document::Documents;
     use serde_json::json;
 
     #[test]
@@ -135,8 +135,7 @@ mod tests {
         let text = writer.document("Job", &job).expect("YAML");
         let head = "# Paused, which is no part of its definition.\nkind: Job\nname: a\nschedule: 0 9 * * *\ntimezone: UTC\nalert:\n";
         assert!(text.starts_with(head), "{text}");
-        let mut read = json!({});
-        document::add(&mut read, "export", &text).expect("documents");
+        let read = Documents::of_text("export", &text).sound().expect("documents");
         let expected = json!({
             "name": "a", "schedule": "0 9 * * *", "timezone": "UTC", "maxRuntime": "5400s", "priority": 0,
             "alert": { "repeat": "14400s", "disabled": false, "on": { "runtimeOver": "1.500s" } },

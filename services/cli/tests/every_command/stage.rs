@@ -7,11 +7,12 @@ use std::path::PathBuf;
 use std::process::{Command, Output};
 
 /// The files that commands are given, by their names.
-const FILES: [(&str, &str); 6] = [
+const FILES: [(&str, &str); 7] = [
     ("jobs.yaml", JOBS),
     ("new.yaml", NEW),
     ("created-{f}.yaml", CREATED),
     ("wrong.yaml", WRONG),
+    ("unreadable.yaml", UNREADABLE),
     ("crontab", "CRON_TZ=Europe/Berlin\n0 9 * * 1-5 /opt/close-books.sh --all\n@reboot warm-up\n"),
     ("cronjobs.yaml", CRON_JOB),
 ];
@@ -34,6 +35,12 @@ const CREATED: &str = "kind: Job\nname: created-{f}\nschedule: '@daily'\nstartsA
 const WRONG: &str = "\
 kind: Job\nname: wrong\nschedule: '61 9 * * *'\noverlap: QUEUE\nrun: {handler: {name: h}}\n---
 kind: Job\nname: Wrong\nschedule: '@daily'\ntimezone: Europe/Berln\nrun: {handler: {name: h}}\n";
+
+/// Values that can't be read, beside ones that can and are wrong.
+const UNREADABLE: &str = "\
+kind: Job\nname: wrong\nschedule: '61 9 * * *'\nmaxRuntime: long\npriority: first\nrun: {handler: {name: h}}\n---
+kind: CheckIn\nname: quiet\nperiod: 1x\ngrace: 0s\n---
+kind: Job\nname: right\nname: twice\nschedule: '@daily'\njitter: 1h30\nrun: {handler: {name: h}}\n";
 
 const CRON_JOB: &str = "\
 apiVersion: batch/v1\nkind: CronJob\nmetadata: {name: month-end, namespace: billing}\nspec:\n  schedule: '0 6 1 * *'
