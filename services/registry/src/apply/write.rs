@@ -50,6 +50,22 @@ pub struct Step {
     pub paused: bool,
 }
 
+/// What is done to a job of the set.
+enum Deed<'a> {
+    Create(job_change::New<'a>),
+    Change(job_change::Change<'a>),
+}
+
+impl Deed<'_> {
+    /// When it runs first after that, if ever.
+    const fn first(&self) -> Option<DateTime<Utc>> {
+        match self {
+            Self::Create(creation) => creation.first,
+            Self::Change(change) => change.first,
+        }
+    }
+}
+
 impl Writing<'_> {
     pub async fn channels(
         &mut self,
@@ -146,68 +162,85 @@ impl Writing<'_> {
         changed: &BTreeSet<String>,
         known: &mut Known,
     ) -> Result<(), Failure> {
-        let tenant = self.caller.tenant_id;
         let mut resolved: Vec<_> = given.iter().map(|job| known.resolve(&job.written)).collect();
-        let (mut new, mut changes, mut errors) = (Vec::new(), Vec::new(), Vec::new());
-        let mut asked = Vec::new();
+        let mut errors = Vec::new();
         for (index, job) in resolved.iter_mut().enumerate() {
-            let before = stored.get(&job.name);
-            for FieldError { field, message } in definition::keep_secrets(job, before) {
-                errors.push(FieldError::new(format!("jobs[{index}].{field}"), message));
-            }
+            errors.extend(placed(index, definition::keep_secrets(job, stored.get(&job.name))));
         }
+        let (mut new, mut changes, mut asked) = (Vec::new(), Vec::new(), Vec::new());
         for (index, job) in resolved.iter().enumerate() {
             let before = stored.get(&job.name);
-            let owner = before.map_or_else(|| definition::new_owner(tenant, self.at), definition::owner);
-            let (first, change) = match before {
-                None => {
-                    let creation = definition::creation(job, owner, known.dates());
-                    self.events.push(audit::job_created(&job.name, creation.id, &job.definition));
-                    new.push(creation);
-                    (creation.first, Changed::Created)
-                }
-                Some(before) => match renewed_change(before, job, known, self.at) {
-                    None => {
-                        self.result("Job", &job.name, Changed::Unchanged);
-                        self.step(before.paused.is_some(), job, Some(before), owner);
-                        continue;
-                    }
-                    Some(change) => {
-                        self.events.push(audit::job_changed(before, job, change.generation));
-                        changes.push(change);
-                        (change.first, Changed::Changed)
-                    }
-                },
-            };
-            self.result("Job", &job.name, change);
-            self.step(before.is_some_and(|before| before.paused.is_some()), job, before, owner);
-            if let (Some(before), Some(result)) = (before, self.results.last_mut()) {
-                let (before, after) =
-                    (plain(&before.name, &before.definition), plain(&job.name, &job.definition));
-                let differences = rpc::fields::differences(&before, &after);
-                result.changes = differences.into_iter().map(revisions::change).collect();
+            let owner = before
+                .map_or_else(|| definition::new_owner(self.caller.tenant_id, self.at), definition::owner);
+            let Some(deed) = self.job(job, before, owner, known) else { continue };
+            let first = deed.first();
+            match deed {
+                Deed::Create(creation) => new.push(creation),
+                Deed::Change(change) => changes.push(change),
             }
             let (definition, before_it) = (&job.definition, before.map(|before| &before.definition));
             asked.push(Asked { index: Some(index), definition, before: before_it, owner });
-            if first.is_none()
-                && let Some(FieldError { field, message }) =
-                    definition::never_again(&job.definition, before, owner, self.at)
-            {
-                errors.push(FieldError::new(format!("jobs[{index}].{field}"), message));
+            if first.is_none() {
+                errors.extend(placed(index, definition::never_again(definition, before, owner, self.at)));
             }
         }
         if !errors.is_empty() {
             return Err(Failure::Invalid(errors));
         }
         self.limits.check(self.tx, self.caller, self.at, &asked, new.len()).await?;
-        let author = self.caller.token_name.as_str();
+        self.store(&new, &changes, users, changed, known).await
+    }
+
+    /// Says what becomes of a job of the set; none when it is so already.
+    fn job<'job>(
+        &mut self,
+        job: &'job Written,
+        before: Option<&Stored>,
+        owner: Owner,
+        known: &Known,
+    ) -> Option<Deed<'job>> {
+        let deed = match before {
+            None => {
+                let creation = definition::creation(job, owner, known.dates());
+                self.events.push(audit::job_created(&job.name, creation.id, &job.definition));
+                self.result("Job", &job.name, Changed::Created);
+                Some(Deed::Create(creation))
+            }
+            Some(before) => match renewed_change(before, job, known, self.at) {
+                None => {
+                    self.result("Job", &job.name, Changed::Unchanged);
+                    None
+                }
+                Some(change) => {
+                    self.events.push(audit::job_changed(before, job, change.generation));
+                    let stored = plain(&before.name, &before.definition);
+                    let differences = rpc::fields::differences(&stored, &plain(&job.name, &job.definition));
+                    self.changed("Job", &job.name, differences.into_iter().map(revisions::change));
+                    Some(Deed::Change(change))
+                }
+            },
+        };
+        self.step(before.is_some_and(|before| before.paused.is_some()), job, before, owner);
+        deed
+    }
+
+    /// Writes what becomes of jobs, and what the `changed` calendars mean to the other `users`.
+    async fn store(
+        &self,
+        new: &[job_change::New<'_>],
+        changes: &[job_change::Change<'_>],
+        users: &[Stored],
+        changed: &BTreeSet<String>,
+        known: &mut Known,
+    ) -> Result<(), Failure> {
+        let (tenant, author) = (self.caller.tenant_id, self.caller.token_name.as_str());
         let written: BTreeSet<_> = changes.iter().map(|change| change.job).collect();
-        job_change::change(self.tx, self.at, author, Action::Changed, &changes).await?;
+        job_change::change(self.tx, self.at, author, Action::Changed, changes).await?;
         let others = users.iter().filter(|job| !written.contains(&job.id));
         let others = others
             .filter(|job| job.definition.calendars.versions().any(|named| changed.contains(&named.name)));
         calendars::renew(self.tx, self.caller, self.at, others, known).await?;
-        let created = job_change::create(self.tx, tenant, self.at, author, &new).await;
+        let created = job_change::create(self.tx, tenant, self.at, author, new).await;
         created.map_err(|error| overtaken(error, job_change::NAME_TAKEN))
     }
 
@@ -250,6 +283,12 @@ impl Writing<'_> {
     pub fn result(&mut self, kind: &str, name: &str, change: Changed) {
         self.results.push(applied(kind, name, change));
     }
+}
+
+/// Wrong fields of the set's job with that index, as the request has them.
+fn placed(index: usize, errors: impl IntoIterator<Item = FieldError>) -> impl Iterator<Item = FieldError> {
+    let field = move |field: String| format!("jobs[{index}].{field}");
+    errors.into_iter().map(move |FieldError { field: name, message }| FieldError::new(field(name), message))
 }
 
 fn applied(kind: &str, name: &str, change: Changed) -> v1::Applied {
