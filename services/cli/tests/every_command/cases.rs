@@ -17,7 +17,13 @@ pub const CASES: &[(&str, &[&str])] = &[
     ("export", &["export jobs -l team", "export calendars"]),
     ("schema", &["schema"]),
     ("diff", &["diff -f new.yaml"]),
-    ("preview", &["preview '30 2 * * sun' --timezone Europe/Berlin --from 2090-03-20T00:00:00Z -n 3"]),
+    (
+        "preview",
+        &[
+            "preview '30 2 * * sun' --timezone Europe/Berlin --from 2090-03-20T00:00:00Z -n 3",
+            "preview --herd -l team --from 2090-01-02T00:00:00Z --for 1d",
+        ],
+    ),
     ("why", &["why invoices@{ran}", "why backup@2090-01-01T02:30:00Z"]),
     ("runs", &["runs invoices", "runs --state succeeded"]),
     ("logs", &["logs invoices@{ran}"]),
