@@ -1,4 +1,5 @@
-//! A dispatcher that alone has lost the database: its workers move to another one with their runs.
+//! Workers that a dispatcher sends to another one, with their runs: all of them when it alone has lost the database, and one
+//! after the other when it has more than its share.
 
 use harness::{Cell, PATIENCE, job, names, shell};
 use serde_json::json;
@@ -51,6 +52,58 @@ async fn a_dispatcher_alone_cut_off_from_the_database_sends_its_workers_to_anoth
     .await;
     assert_eq!(cell.count("SELECT count(*) FROM run_outcome WHERE state = 'LOST'").await, 0);
     cell.stop().await;
+}
+
+#[tokio::test]
+async fn workers_that_are_all_at_one_dispatcher_come_to_be_at_both_and_keep_their_runs() {
+    let options = |options: Options| {
+        let options = Options { agents: 4, agent_slots: 2, ..options };
+        options.setting(Role::Dispatcher, "spread_after_ms = 2000")
+    };
+    let mut cell = Cell::start_with(options).await;
+    cell.leader().await;
+    cell.stack.service("dispatcher-2").expect("a dispatcher").process().kill().expect("killed");
+    wait_for(PATIENCE, "all workers at the first", async || (spread(&mut cell).await == [4]).then_some(()))
+        .await;
+    let (marks, gate) = (cell.folder().join("marks"), cell.folder().join("gate"));
+    // As many as there are slots: whoever moves has two runs in hand.
+    let line = format!(
+        "echo started >> {0}; while [ ! -e {1} ]; do sleep 0.1; done; echo ended >> {0}",
+        marks.display(),
+        gate.display()
+    );
+    let jobs: Vec<String> = (1..=8).map(|number| format!("long-{number}")).collect();
+    for name in &jobs {
+        let mut long = job(name, "0 0 0 1 1 *", shell(&line));
+        long["maxRuntime"] = json!("600s");
+        cell.api.create(long).await;
+        cell.api.post(&format!("/v1/jobs/{name}:trigger"), json!({})).await.expect("triggered");
+    }
+    for name in &jobs {
+        cell.api.wait_for_runs(name, "RUNNING", 1).await;
+    }
+
+    cell.stack.restart("dispatcher-2").await.expect("started again");
+    wait_for(PATIENCE, "two workers at each", async || (spread(&mut cell).await == [2, 2]).then_some(()))
+        .await;
+    assert!(cell.metric("dispatcher-1", "dispatcher_sessions_moved").await >= 2.0);
+    assert!(cell.log("dispatcher-1").contains("this one has more than its share"), "it said so");
+    std::fs::write(&gate, "").expect("opened");
+    for name in &jobs {
+        let ended = cell.api.wait_for_runs(name, "SUCCEEDED", 1).await;
+        assert_eq!(ended[0]["attempt"], 1);
+    }
+    let said = std::fs::read_to_string(&marks).expect("marks");
+    let times = |what: &str| said.lines().filter(|line| *line == what).count();
+    assert_eq!((times("started"), times("ended")), (8, 8));
+    assert_eq!(cell.count("SELECT count(*) FROM run_outcome").await, 0, "no attempt was lost");
+    cell.stop().await;
+}
+
+/// How many workers the dispatchers have that have any.
+async fn spread(cell: &mut Cell) -> Vec<i64> {
+    let sql = "SELECT count(*) FROM worker_session WHERE ended_at IS NULL GROUP BY dispatcher_id";
+    cell.sql(sql).await.lines().filter_map(|count| count.trim().parse().ok()).collect()
 }
 
 /// The name of the dispatcher that the agent's session is with.
