@@ -6,7 +6,7 @@ use crate::client::Client;
 use crate::document::Documents;
 use crate::table::tell;
 use anyhow::{Context, bail};
-use stack::dev::{Endpoints, Options, Stack};
+use stack::dev::{Endpoints, Options, Role, Stack};
 use stack::ending::Late;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -19,6 +19,12 @@ const READY_LIMIT: Duration = Duration::from_secs(120);
 
 /// How long the first election is waited for before saying who leads.
 const LEADER_LIMIT: Duration = Duration::from_secs(5);
+
+/// How long runs may go on when the stack is to stop; they are ended then, and recorded as far as that goes.
+const RUNS_GRACE: Duration = Duration::from_secs(5);
+
+/// What an agent takes of its time to stop for ending runs (4 s) and for the last reports (1 s).
+const AGENT_ENDING: Duration = Duration::from_secs(5);
 
 /// From the request to stop until the last process is gone.
 const STOP_LIMIT: Duration = Duration::from_secs(65);
@@ -69,7 +75,11 @@ async fn foreground(start: &DevStart, quiet: bool) -> anyhow::Result<()> {
 /// Says what keeps the stack from stopping.
 fn tell_late(late: &[Late]) {
     for Late { name, pid, grace } in late {
-        let work = if name.starts_with("agent") { ", which lets its runs end" } else { "" };
+        let work = if name.starts_with("agent") {
+            format!(", which lets its runs go on for {} s", RUNS_GRACE.as_secs())
+        } else {
+            String::new()
+        };
         tell!("Waiting for {name} (pid {pid}){work}; it is killed after {} s.", grace.as_secs());
     }
     tell!("Ctrl-C again ends everything at once.");
@@ -159,10 +169,12 @@ async fn stop(data: &Path) -> anyhow::Result<()> {
 }
 
 fn options(start: &DevStart) -> Options {
-    Options {
+    let drain_ms = (RUNS_GRACE + AGENT_ENDING).as_millis();
+    let options = Options {
         tickers: usize::from(start.tickers),
         dispatchers: usize::from(start.dispatchers),
         agents: usize::from(start.agents),
         ..Options::durable(&start.data)
-    }
+    };
+    options.setting(Role::Agent, &format!("drain_ms = {drain_ms}"))
 }
