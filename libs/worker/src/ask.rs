@@ -82,3 +82,18 @@ async fn ask(channel: Channel, authorization: MetadataValue<Ascii>, peer: Peer) 
         Err(_) => Answer::Silent,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Moment;
+
+    #[tokio::test]
+    async fn one_that_can_not_be_asked_is_silent_and_not_left_out() {
+        let peer = |address: &str| Peer { id: "d".into(), address: address.into() };
+        let peers = vec![peer("no address"), peer("https://without-an-authority:7001")];
+        let mut asker = Asker::new(MetadataValue::from_static("Bearer secret"), Trust::default());
+        let answers = asker.ask(&Question { asked: Moment::at(0), peers }).await;
+        assert_eq!(answers, [Answer::Silent, Answer::Silent]);
+    }
+}

@@ -210,4 +210,19 @@ mod tests {
         let text = shortened(format!("a{}", "ü".repeat(ERROR_MAX_BYTES)));
         assert_eq!(text.len(), ERROR_MAX_BYTES - 1);
     }
+
+    #[test]
+    fn what_the_executor_has_cut_counts_as_cut_however_short_it_is() {
+        assert!(Report::succeeded().with_output(b"end".to_vec(), true).output_truncated());
+        assert!(!Report::succeeded().with_output(b"all".to_vec(), false).output_truncated());
+    }
+
+    #[test]
+    fn what_was_logged_counts_only_where_the_work_reports_no_output() {
+        let logged = || (b"logged".to_vec(), true);
+        let own = Report::succeeded().with_output(b"own".to_vec(), false).with_logged(logged());
+        assert_eq!((own.output(), own.output_truncated()), (b"own".as_slice(), false));
+        let silent = Report::succeeded().with_logged(logged());
+        assert_eq!((silent.output(), silent.output_truncated()), (b"logged".as_slice(), true));
+    }
 }

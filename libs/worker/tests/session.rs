@@ -37,9 +37,41 @@ async fn a_run_is_accepted_reported_and_kept_until_acknowledged() {
     let heartbeat = session.heartbeat().await;
     assert_eq!((heartbeat.processed, heartbeat.in_hand), (1, vec![invoice.clone()]));
     session.acknowledge(&invoice).await;
+    session.expect("an empty hand", an_empty_hand).await;
+}
+
+fn an_empty_hand(message: from_worker::Message) -> Option<()> {
+    match message {
+        from_worker::Message::Heartbeat(heartbeat) => heartbeat.in_hand.is_empty().then_some(()),
+        _ => None,
+    }
+}
+
+#[tokio::test]
+async fn a_report_that_is_refused_as_stale_is_let_go() {
+    let mut dispatcher = FakeDispatcher::start().await;
+    let worker = Subject::start(&[&dispatcher]);
+    let mut session = dispatcher.welcome("s1", false).await;
+    let invoice = run(1, 1);
+    give(&mut session, 1, &invoice).await;
+    worker.open();
+    session.completed().await;
+    let answer = v1::completion_ack::Answer::Stale.into();
+    let ack = v1::CompletionAck { run: Some(invoice), answer };
+    session.send(to_worker::Message::CompletionAck(ack)).await;
+    session.expect("an empty hand", an_empty_hand).await;
+}
+
+#[tokio::test]
+async fn an_assignment_that_names_no_run_counts_as_processed() {
+    let mut dispatcher = FakeDispatcher::start().await;
+    let _worker = Subject::start(&[&dispatcher]);
+    let mut session = dispatcher.welcome("s1", false).await;
+    let nameless = v1::Assignment { number: 7, ..v1::Assignment::default() };
+    session.send(to_worker::Message::Assignment(nameless)).await;
     session
-        .expect("an empty hand", |message| match message {
-            from_worker::Message::Heartbeat(heartbeat) => heartbeat.in_hand.is_empty().then_some(()),
+        .expect("its number", |message| match message {
+            from_worker::Message::Heartbeat(heartbeat) => (heartbeat.processed == 7).then_some(()),
             _ => None,
         })
         .await;
@@ -267,6 +299,20 @@ async fn a_drain_finishes_what_is_in_hand_and_says_goodbye() {
     assert!(session.next().await.is_none(), "nothing comes after Goodbye");
     drop(session);
     assert_eq!(worker.ended().await, Summary { finished: 1, unreported: 0 });
+}
+
+#[tokio::test]
+async fn a_draining_worker_says_so_on_its_next_connection_too() {
+    let mut dispatcher = FakeDispatcher::start().await;
+    let worker = Subject::start(&[&dispatcher]);
+    let mut session = dispatcher.welcome("s1", false).await;
+    give(&mut session, 1, &run(1, 1)).await;
+    worker.shutdown.cancel();
+    let drain = |message| matches!(message, from_worker::Message::Drain(_)).then_some(());
+    session.expect("Drain", drain).await;
+    drop(session);
+    let mut session = dispatcher.welcome("s1", true).await;
+    session.expect("Drain again", drain).await;
 }
 
 #[tokio::test]

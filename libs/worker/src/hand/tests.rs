@@ -172,6 +172,7 @@ fn more_than_the_slots_wait_and_are_in_hand() {
     give(&mut hand, 1, first, 100);
     assert_eq!(give(&mut hand, 2, second, 100), []);
     assert_eq!((hand.running(), hand.len()), (1, 2));
+    assert_eq!(hand.heartbeat(Moment::at(100)).0.in_hand, [first.to_ref(), second.to_ref()]);
     let actions = hand.ended(first, Report::succeeded(), false, Moment::at(101));
     assert_eq!(actions[1..], started(second));
 }
@@ -273,4 +274,26 @@ fn nobody_is_asked_for_the_sake_of_nothing() {
     assert_eq!(hand.passed(Moment::at(111)), []);
     assert_eq!(hand.wakes_at(), Some(Moment::at(112)));
     assert_eq!(hand.passed(Moment::at(112)).len(), 1, "nobody has said so since 103");
+}
+
+#[test]
+fn the_highest_number_counts_in_whatever_order_assignments_arrive() {
+    let mut hand = hand(2);
+    give(&mut hand, 3, attempt(1, 1), 100);
+    give(&mut hand, 2, attempt(2, 1), 100);
+    assert_eq!(hand.heartbeat(Moment::at(100)).0.processed, 3);
+    hand.skipped(5);
+    hand.skipped(4);
+    assert_eq!(hand.heartbeat(Moment::at(101)).0.processed, 5);
+}
+
+#[test]
+fn a_run_whose_time_is_over_has_timed_out_though_the_lease_is_over_too() {
+    let mut hand = hand(2);
+    let (old, young) = (attempt(1, 1), attempt(2, 1));
+    give(&mut hand, 1, old, 100);
+    renew(&mut hand, 155);
+    give(&mut hand, 2, young, 156);
+    let stops = [Action::Stop(old, StopCause::TimedOut), Action::Stop(young, StopCause::LeaseExpired)];
+    assert_eq!(hand.passed(Moment::at(170)), stops);
 }

@@ -198,3 +198,47 @@ fn a_list_counts_only_from_a_dispatcher_without_the_database_that_knows_its_age(
         assert_eq!(Renewal::of(nothing).peers, None);
     }
 }
+
+#[test]
+fn nobody_is_asked_for_a_lease_that_has_ended_however_fresh_the_list() {
+    let mut lease = granted();
+    let sequence = lease.ask(Moment::at(104));
+    lease.answered(sequence, without(6, 0));
+    assert!(lease.question(Moment::at(106)).is_some());
+    assert_eq!(lease.question(Moment::at(107)), None, "104 - 6 + 9");
+}
+
+#[test]
+fn what_all_said_does_not_outlive_its_session() {
+    let mut lease = without_its_database();
+    assert!(lease.vouched(Moment::at(108), &[Answer::Without], Moment::at(109)));
+    lease.grant(Terms::default(), Moment::at(110), false);
+    let sequence = lease.ask(Moment::at(111));
+    lease.answered(sequence, aged(8));
+    assert_eq!(lease.until(), Some(Moment::at(112)), "111 - 8 + 9, and not 108 + 9");
+}
+
+#[test]
+fn only_the_newest_questions_are_remembered() {
+    let mut lease = granted();
+    let first = lease.ask(Moment::at(101));
+    for _ in 0..ASKED_MAX {
+        lease.ask(Moment::at(102));
+    }
+    assert_eq!(lease.silence(Moment::at(105)), seconds(3), "the first is forgotten");
+    lease.answered(first, aged(0));
+    assert_eq!(lease.until(), Some(Moment::at(109)));
+}
+
+#[test]
+fn terms_are_the_welcomes_and_what_it_leaves_out_or_gives_as_nothing_has_its_default() {
+    let of = |heartbeat_interval, self_deadline, kill_grace| {
+        Terms::of(&v1::Welcome { heartbeat_interval, self_deadline, kill_grace, ..v1::Welcome::default() })
+    };
+    let given = |seconds| Some(prost_types::Duration { seconds, nanos: 0 });
+    let terms = Terms { heartbeat_interval: seconds(1), self_deadline: seconds(5), kill_grace: seconds(2) };
+    assert_eq!(of(given(1), given(5), given(2)), terms);
+    for nothing in [None, given(0), given(-1)] {
+        assert_eq!(of(nothing, nothing, nothing), Terms::default(), "{nothing:?}");
+    }
+}
