@@ -239,4 +239,23 @@ mod tests {
             assert_eq!(judged, matches, "{pattern} {program}");
         }
     }
+
+    #[test]
+    fn only_absolute_folders_of_the_path_are_searched() {
+        let relative = "../".repeat(64) + "usr/bin";
+        let found = program(&argv("true"), &only(&[]), Path::new("/"), &relative);
+        assert!(matches!(found, Err(Refusal::NotFound { .. })), "{found:?}");
+    }
+
+    #[test]
+    fn what_is_no_variable_and_no_absolute_path_is_refused() {
+        for name in ["", "A=B", "A\0B"] {
+            let mut exec = argv("true");
+            exec.env.insert(name.into(), String::new());
+            assert_eq!(judge(&exec, &only(&[])), Err(Refusal::Variable(name.into())));
+        }
+        for path in ["bin/true", "*", "/opt/../usr/bin/*"] {
+            assert_eq!(Pattern::new(path), None);
+        }
+    }
 }

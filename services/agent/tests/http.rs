@@ -15,6 +15,7 @@ use rpc::v1::{self, completed::Outcome};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
@@ -202,6 +203,38 @@ async fn a_large_answer_is_read_up_to_the_limit() {
     assert_outcome(&completed, Outcome::Succeeded);
     assert_eq!((completed.output.len(), completed.output_truncated), (4096, true));
     assert!(output(&completed).ends_with("901234"), "what came after the limit was not read");
+}
+
+#[tokio::test]
+async fn an_answer_of_exactly_the_limit_is_whole_and_a_longer_one_is_cut() {
+    let target = Target::start().await;
+    for (limit, kept, truncated) in [(6, "secret", false), (5, "secre", true)] {
+        let settings = AgentConfig { http_response_max_bytes: limit, ..loopback() };
+        let mut subject = Subject::start(settings).await;
+        let completed = subject.run(work(http("GET", target.url("/secret")))).await;
+        assert_outcome(&completed, Outcome::Succeeded);
+        assert_eq!((output(&completed).as_str(), completed.output_truncated), (kept, truncated));
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_breaks_off_is_a_failure_whatever_its_status() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    let server = tokio::spawn(async move {
+        let (mut connection, _) = listener.accept().await.unwrap();
+        let mut request = Vec::new();
+        while !request.ends_with(b"\r\n\r\n") {
+            connection.read_buf(&mut request).await.unwrap();
+        }
+        connection.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf").await.unwrap();
+    });
+    let mut subject = Subject::start(loopback()).await;
+    let completed = subject.run(work(http("GET", url))).await;
+    assert_outcome(&completed, Outcome::Failed);
+    assert_eq!((completed.exit_status, output(&completed).as_str()), (Some(200), "half"));
+    assert!(completed.error.contains("broke off"), "{}", completed.error);
+    server.await.unwrap();
 }
 
 #[tokio::test]
