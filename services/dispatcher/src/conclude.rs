@@ -192,4 +192,32 @@ mod tests {
         assert_eq!(after(), after());
         assert!((9_000..=10_000).contains(&after().as_millis()), "{:?}", after());
     }
+
+    #[test]
+    fn a_report_agrees_only_with_what_it_may_have_been_recorded_as() {
+        let agreeing = |outcome| {
+            let ends = [State::Succeeded, State::Failed, State::TimedOut, State::Cancelled, State::Lost];
+            ends.into_iter().filter(|state| agrees(outcome, *state)).collect::<Vec<_>>()
+        };
+        assert_eq!(agreeing(Outcome::Succeeded), [State::Succeeded]);
+        assert_eq!(agreeing(Outcome::Failed(Reason::WorkFailed)), [State::Failed, State::Cancelled]);
+        assert_eq!(agreeing(Outcome::TimedOut), [State::TimedOut, State::Cancelled]);
+        let stopped = agreeing(Outcome::Cancelled(Reason::Requested));
+        assert_eq!(stopped, [State::TimedOut, State::Cancelled, State::Lost]);
+        assert_eq!(agreeing(Outcome::Lost), [State::Cancelled, State::Lost]);
+        assert_eq!(agreeing(Outcome::Undelivered), []);
+    }
+
+    #[test]
+    fn ends_and_retries_come_in_the_order_of_locks() {
+        let mut leases = [lease(), lease(), lease()];
+        leases.sort_by_key(|lease| std::cmp::Reverse(lease.key));
+        let both = |lease| {
+            [Outcome::Succeeded, Outcome::Lost].map(|outcome| conclude(lease, outcome, &retry(), None))
+        };
+        let conclusions: Vec<_> = leases.iter().flat_map(both).collect();
+        let (ends, retries) = parted(&conclusions);
+        assert_eq!((ends.len(), retries.len()), (3, 3));
+        assert!(ends.is_sorted_by_key(|end| end.key) && retries.is_sorted_by_key(|retry| retry.key));
+    }
 }

@@ -243,4 +243,13 @@ mod tests {
     fn an_announcement_of_somebody_else_is_waited_for() {
         assert_eq!(decide(Some(&mark(1, 1, 0)), &empty()), Decision::Announced);
     }
+
+    #[test]
+    fn the_mark_of_another_database_proves_nothing_though_its_timeline_is_the_same() {
+        let database = database(3, HERE, HERE, 10);
+        let foreign = |mark| Mark { system_identifier: "73".to_owned(), ..mark };
+        assert_eq!(decide(Some(&foreign(mark(3, 1, 10))), &database), Decision::Raise(4));
+        let announced = foreign(mark(4, 1, 0));
+        assert_eq!(decide(Some(&announced), &database), Decision::Raise(5), "nobody stores it here");
+    }
 }

@@ -234,4 +234,26 @@ mod tests {
         assert!(!is_listed(Some(start), at(21), LEASE));
         assert!(is_listed(Some(start), at(22), LEASE));
     }
+
+    #[test]
+    fn the_time_that_an_answer_takes_is_nobodys_silence() {
+        let (mut watch, id, start) = (Watch::default(), DispatcherId::random(), Instant::now());
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let mut observe =
+            |counter, asked, answered| watch.observe(&[(id, counter)], at(asked), at(answered), LEASE);
+        assert_eq!(observe(7, 0, 5), []);
+        assert_eq!(observe(7, 19, 30), [], "asked 14 s after it was seen");
+        assert_eq!(observe(8, 31, 40), []);
+        assert_eq!(observe(8, 54, 60), [], "asked 14 s after it was seen to have moved");
+        assert_eq!(observe(8, 55, 60), [id]);
+    }
+
+    #[test]
+    fn a_dispatcher_that_was_away_is_watched_anew() {
+        let (mut watch, id, start) = (Watch::default(), DispatcherId::random(), Instant::now());
+        let later = start + 2 * LEASE;
+        assert_eq!(watch.observe(&[(id, 7)], start, start, LEASE), []);
+        assert_eq!(watch.observe(&[], start, start, LEASE), []);
+        assert_eq!(watch.observe(&[(id, 7)], later, later, LEASE), []);
+    }
 }

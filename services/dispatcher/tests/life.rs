@@ -5,6 +5,7 @@ mod support;
 
 use rpc::v1::completed::Outcome;
 use rpc::v1::completion_ack::Answer;
+use rpc::v1::to_worker;
 use std::time::Duration;
 use support::{Cell, Dispatcher, Worker, a_cancel, an_assignment, attempt};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -69,6 +70,24 @@ async fn a_report_that_comes_again_is_recorded_and_one_that_never_fitted_is_stal
     worker.complete(&run, Outcome::Failed).await;
     assert_eq!(worker.answer().await, Answer::Stale, "another outcome was recorded");
     assert_eq!(cell.count("SELECT count(*) FROM run_output").await, 1);
+}
+
+/// A report is matched by its session, too: nobody reports for another worker.
+#[tokio::test]
+async fn a_report_from_another_session_is_stale_whatever_it_names() {
+    let cell = Cell::create().await;
+    let dispatcher = cell.dispatcher("one").await;
+    let (mut worker, _) = dispatcher.worker(&cell, 1).await;
+    let key = cell.due(cell.job(60_000).await, 1).await;
+    let (_, run) = attempt(&worker.assignment().await);
+    let (mut other, _) = dispatcher.worker(&cell, 1).await;
+    other.complete(&run, Outcome::Succeeded).await;
+    let answer = |message| match message {
+        to_worker::Message::CompletionAck(ack) => Some(ack.answer()),
+        _ => None,
+    };
+    assert_eq!(other.beat_until((0, &[]), "an answer", answer).await, Answer::Stale);
+    assert_eq!(cell.state(key).await, "PLANNED");
 }
 
 /// A worker that connects again says so anew of everything that it has in hand.

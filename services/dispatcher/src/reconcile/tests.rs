@@ -103,3 +103,24 @@ fn an_overdue_run_is_asked_to_stop_and_ended_once_its_worker_had_its_chance() {
     let plan = compared(id, known(&requested), std::slice::from_ref(&requested));
     assert_eq!(plan.end[0].2, Outcome::Cancelled(Reason::Requested));
 }
+
+#[test]
+fn a_run_that_somebody_wants_cancelled_is_told_why() {
+    let id = SessionId::random();
+    let requested = Lease { cancel: Some(Reason::Requested), ..lease(id, 1) };
+    let known = view(1, &[(&requested, 1, 0)], Some((1, &[&requested])));
+    let plan = compared(id, known, std::slice::from_ref(&requested));
+    let cancel = vec![(id, message::attempt_of(&requested), "REQUESTED")];
+    assert_eq!(plan, Plan { cancel, ..Plan::default() });
+}
+
+#[test]
+fn a_newer_attempt_of_a_held_run_is_sent_and_the_older_one_is_held_no_more() {
+    let id = SessionId::random();
+    let older = lease(id, 1);
+    let newer = Lease { attempt: 2, ..older.clone() };
+    let known = view(1, &[(&older, 1, 0)], Some((1, &[&older])));
+    let plan = compared(id, known, std::slice::from_ref(&newer));
+    assert_eq!(delivered(&plan), [newer.key]);
+    assert_eq!(plan.release, [(id, message::attempt_of(&older))]);
+}
