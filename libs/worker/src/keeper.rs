@@ -379,10 +379,18 @@ impl Keeper {
         let trouble = chain(error);
         if self.trouble == trouble {
             tracing::debug!(error = trouble, "No dispatcher");
-        } else {
-            tracing::warn!(error = trouble, runs.in_hand = self.hand.len(), "No dispatcher: trying the next");
-            self.trouble = trouble;
+            return;
         }
+        let in_hand = self.hand.len();
+        if matches!(error, LinkError::Draining) {
+            tracing::info!(
+                runs.in_hand = in_hand,
+                "The dispatcher is draining: going to another, as it asked"
+            );
+        } else {
+            tracing::warn!(error = trouble, runs.in_hand = in_hand, "No dispatcher: trying the next");
+        }
+        self.trouble = trouble;
     }
 
     fn tell_status(&self) {

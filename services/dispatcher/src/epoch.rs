@@ -240,6 +240,21 @@ mod tests {
     }
 
     #[test]
+    fn an_epoch_that_was_made_for_another_server_is_not_kept_though_the_mark_names_this_one() {
+        let promoted = database(3, HERE, PROMOTED, 10);
+        assert_eq!(decide(Some(&mark(3, 2, 10)), &promoted), Decision::Raise(4));
+        let copied =
+            Epoch { server: Identity { system_identifier: 73, ..HERE }, ..database(3, HERE, HERE, 10) };
+        let of_the_copy = Mark { system_identifier: "73".to_owned(), ..mark(3, 1, 10) };
+        assert_eq!(decide(Some(&of_the_copy), &copied), Decision::Raise(4));
+    }
+
+    #[test]
+    fn the_mark_of_another_timeline_proves_nothing() {
+        assert_eq!(decide(Some(&mark(3, 2, 10)), &database(3, HERE, HERE, 10)), Decision::Raise(4));
+    }
+
+    #[test]
     fn an_announcement_of_somebody_else_is_waited_for() {
         assert_eq!(decide(Some(&mark(1, 1, 0)), &empty()), Decision::Announced);
     }

@@ -208,13 +208,13 @@ mod tests {
     #[test]
     fn a_counter_that_stands_still_for_a_lease_of_our_own_time_is_dead() {
         let (mut watch, id, start) = (Watch::default(), DispatcherId::random(), Instant::now());
-        let at = |seconds| start + Duration::from_secs(seconds);
-        let mut observe = |counter, seconds| watch.observe(&[(id, counter)], at(seconds), at(seconds), LEASE);
+        let at = |ms| start + Duration::from_millis(ms);
+        let mut observe = |counter, ms| watch.observe(&[(id, counter)], at(ms), at(ms), LEASE);
         assert_eq!(observe(7, 0), []);
-        assert_eq!(observe(7, 14), []);
-        assert_eq!(observe(8, 20), []);
-        assert_eq!(observe(8, 34), []);
-        assert_eq!(observe(8, 35), [id]);
+        assert_eq!(observe(7, 14_999), []);
+        assert_eq!(observe(8, 20_000), []);
+        assert_eq!(observe(8, 34_999), [], "not a millisecond early");
+        assert_eq!(observe(8, 35_000), [id]);
     }
 
     #[test]

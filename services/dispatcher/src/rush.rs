@@ -84,4 +84,19 @@ mod tests {
             "another one, of a second again"
         );
     }
+
+    #[test]
+    fn calm_counts_from_its_first_turn_however_often_nothing_more_is_found() {
+        let start = Instant::now();
+        let mut rush = Rush::default();
+        rush.claimed(true, start);
+        for tenths in 1..=10 {
+            rush.claimed(false, start + CALM_MIN * tenths / 10);
+        }
+        rush.claimed(true, start + CALM_MIN * 11 / 10);
+        assert!(
+            rush.presses(start + CALM_MIN * 11 / 10),
+            "reports have had their time: this is another rush"
+        );
+    }
 }

@@ -254,6 +254,15 @@ mod tests {
     }
 
     #[test]
+    fn what_the_worker_has_cut_counts_as_cut_however_short_it_is() {
+        let of = |output_truncated| {
+            output(v1::Completed { output: b"end".to_vec(), output_truncated, ..v1::Completed::default() })
+        };
+        assert_eq!(of(true).map(|output| output.truncated), Some(true));
+        assert_eq!(of(false).map(|output| output.truncated), Some(false));
+    }
+
+    #[test]
     fn silence_leaves_nothing_to_keep() {
         assert_eq!(output(v1::Completed::default()), None);
         let zero = v1::Completed { exit_status: Some(0), ..v1::Completed::default() };

@@ -234,6 +234,21 @@ fn another_attempt_of_a_held_run_neither_frees_its_slot_nor_is_known() {
 }
 
 #[test]
+fn a_worker_whose_connection_has_broken_is_offered_nothing_until_it_is_heard_on_a_new_one() {
+    let (mut roster, now, id) = (Roster::default(), Instant::now(), SessionId::random());
+    let (connection, _end) = attached(1, 1);
+    roster.attach(id, connection, now);
+    roster.heard(id, 1, said(0, &[]), now);
+    roster.detach(id, 1);
+    assert_eq!(roster.groups(1), [], "a run would wait for its return");
+    let (again, _end) = attached(2, 1);
+    roster.attach(id, again, now);
+    assert_eq!(roster.groups(1), [], "it may not hear");
+    roster.heard(id, 2, said(0, &[]), now);
+    assert_eq!(roster.groups(1)[0].slots, [Slot { session: id, connection: 2 }]);
+}
+
+#[test]
 fn workers_that_are_sent_elsewhere_get_nothing_more() {
     let (mut roster, now, id) = (Roster::default(), Instant::now(), SessionId::random());
     let (connection, mut end) = attached(1, 1);
