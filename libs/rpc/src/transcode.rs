@@ -11,10 +11,12 @@ mod json;
 mod problem;
 mod query;
 mod rule;
+mod unread;
 
 pub use problem::of_status as problem;
 pub use rule::GatewayError;
 pub(crate) use rule::{Body, Rule, rules, streams};
+pub use unread::{NAMED_MAX, Unread, more_are_wrong};
 
 use crate::auth::Counted;
 use crate::document::{self, Document};
@@ -41,7 +43,7 @@ const FORWARDED: [&str; 4] = ["authorization", "traceparent", "tracestate", "ide
 
 /// Everything that is wrong with a request of which something could not be read: given are the method's name, what could be
 /// read of its input, encoded, and what is wrong with the rest. A list has a default in each place that could not be read.
-pub type Judge = fn(rpc: &str, input: &[u8], unread: Vec<FieldError>) -> Vec<FieldError>;
+pub type Judge = fn(rpc: &str, input: &[u8], unread: Unread) -> Vec<FieldError>;
 
 /// The REST side of some services; clones share it.
 #[derive(Clone, Debug)]
@@ -71,7 +73,7 @@ impl Gateway {
     /// [`GatewayError`] when a rule of the contract can't be served; a test excludes it.
     pub fn new(routes: Routes, body_bytes_max: usize) -> Result<Self, GatewayError> {
         let rules = rules(crate::descriptors())?.into();
-        Ok(Self { rules, routes: routes.prepare(), body_bytes_max, judge: |_, _, unread| unread })
+        Ok(Self { rules, routes: routes.prepare(), body_bytes_max, judge: |_, _, unread| unread.told() })
     }
 
     /// The same, which asks `judge` what else is wrong where not all could be read: the method is not called then.
@@ -190,7 +192,7 @@ fn message(
     body: &[u8],
     judge: Judge,
 ) -> Result<DynamicMessage, Status> {
-    let mut errors = Vec::new();
+    let mut unread = Unread::default();
     let input = rule.rpc.input();
     let mut message = match &rule.body {
         Body::None if body.is_empty() => DynamicMessage::new(input),
@@ -200,29 +202,25 @@ fn message(
                 "{method} takes no body: give parameters, as ?name=value"
             )));
         }
-        Body::Whole => parse(&input, body, &mut errors)?,
+        Body::Whole => parse(&input, body, &mut unread)?,
         Body::Field(field, kind) => {
-            let part = parse(kind, body, &mut errors)?;
+            let part = parse(kind, body, &mut unread)?;
             let mut message = DynamicMessage::new(input);
             message.set_field(field, Value::Message(part));
             message
         }
     };
-    query::parameters(&mut message, query, rule, &mut errors);
+    query::parameters(&mut message, query, rule, &mut unread);
     for variable in variables {
-        query::set(&mut message, &variable.path, &variable.value, &mut errors);
+        query::set(&mut message, &variable.path, &variable.value, &mut unread);
     }
-    if errors.is_empty() {
+    if unread.is_empty() {
         return Ok(message);
     }
-    Err(status::invalid(judge(rule.rpc.name(), &message.encode_to_vec(), errors)))
+    Err(status::invalid(judge(rule.rpc.name(), &message.encode_to_vec(), unread)))
 }
 
-fn parse(
-    kind: &MessageDescriptor,
-    body: &[u8],
-    errors: &mut Vec<FieldError>,
-) -> Result<DynamicMessage, Status> {
+fn parse(kind: &MessageDescriptor, body: &[u8], unread: &mut Unread) -> Result<DynamicMessage, Status> {
     if body.is_empty() {
         return Ok(DynamicMessage::new(kind.clone()));
     }
@@ -231,8 +229,10 @@ fn parse(
     if !value.is_object() {
         return Err(Status::invalid_argument("the body is not a JSON object"));
     }
-    errors.extend(repeated.into_iter().map(|path| FieldError::new(path, document::REPEATED)));
-    Ok(json::read(kind, &value, "", errors))
+    for path in repeated {
+        unread.add(path, || document::REPEATED.to_owned());
+    }
+    Ok(json::read(kind, &value, "", unread))
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use model::ids::Generation;
 use model::validate::FieldError;
 use rpc::status::{self, Exceeded};
+use rpc::transcode::{NAMED_MAX, more_are_wrong};
 use std::future::Future;
 use std::time::Duration;
 use store::{Retry, StoreError};
@@ -21,8 +22,8 @@ const PAUSE_MAX: Duration = Duration::from_millis(200);
 /// When somebody may try again who was crowded out: a turn takes a second or two.
 const CROWDED_WAIT: Duration = Duration::from_secs(2);
 
-/// Wrong fields that an answer names.
-const ERRORS_MAX: usize = 50;
+/// Wrong fields that an answer names: no fewer than those that are not read.
+const ERRORS_MAX: usize = NAMED_MAX;
 /// Bytes of all of them together in the headers in which gRPC carries them: clients on gRPC's C core, such as Python's, drop
 /// a call whose headers have more than 8 KiB.
 const HEADER_BYTES_MAX: usize = 7_000;
@@ -164,7 +165,7 @@ impl Failure {
 impl From<Failure> for Status {
     fn from(failure: Failure) -> Self {
         match failure {
-            Failure::Invalid(errors) => status::invalid(bounded(errors)),
+            Failure::Invalid(errors) => status::invalid(bounded(errors, 0)),
             Failure::NotFound { kind, name } => status::not_found(kind, &shown(name)),
             Failure::Exists { kind, name } => status::already_exists(kind, &name),
             Failure::ChangedSince { name, expected, stored } => {
@@ -227,9 +228,9 @@ impl From<Failure> for Status {
     }
 }
 
-/// The first errors, and how many more there are. One at least, however long.
-pub fn bounded(errors: Vec<FieldError>) -> Vec<FieldError> {
-    let found = errors.len();
+/// The first errors, one at least, however long; and how many there are beside them and the `more` that were only counted.
+pub fn bounded(errors: Vec<FieldError>, more: usize) -> Vec<FieldError> {
+    let found = errors.len() + more;
     let mut bytes = 0;
     let shortened = errors.into_iter().map(|error| FieldError::new(shown(error.field), shown(error.message)));
     let mut told: Vec<_> = shortened
@@ -243,8 +244,7 @@ pub fn bounded(errors: Vec<FieldError>) -> Vec<FieldError> {
         .collect();
     let more = found - told.len();
     if more > 0 {
-        let message = format!("{more} more fields are wrong: they are named once these are right");
-        told.push(FieldError::new("", message));
+        told.push(FieldError::new("", more_are_wrong(more)));
     }
     told
 }

@@ -11,6 +11,7 @@ use crate::tokens::Written as WrittenToken;
 use crate::{calendars, channels, check_ins, definition};
 use model::validate::FieldError;
 use prost::Message;
+use rpc::transcode::Unread;
 use rpc::v1;
 
 /// Fields whose being right depends on others, with these; within one definition.
@@ -31,12 +32,16 @@ const DEPENDENT: [(&str, &str); 13] = [
 ];
 
 /// What is wrong with a request to `rpc` whose `input` lacks what is `unread`: the first of all that is, and how much more.
-pub fn judge(rpc: &str, input: &[u8], unread: Vec<FieldError>) -> Vec<FieldError> {
-    let mut errors = unread;
+pub fn judge(rpc: &str, input: &[u8], unread: Unread) -> Vec<FieldError> {
+    let Unread { mut errors, more, meant } = unread;
+    // Where not all that is unread is known by name, what only follows from it could not be told apart.
+    if more > 0 {
+        return bounded(errors, more);
+    }
+    let fields: Vec<_> = errors.iter().map(|error| error.field.clone()).chain(meant).collect();
     let found = in_itself(rpc, input).unwrap_or_default();
-    let further: Vec<_> = found.into_iter().filter(|error| !follows(&error.field, &errors)).collect();
-    errors.extend(further);
-    bounded(errors)
+    errors.extend(found.into_iter().filter(|error| !follows(&error.field, &fields)));
+    bounded(errors, 0)
 }
 
 /// What is wrong with what could be read. None of methods that write no definition.
@@ -76,13 +81,12 @@ fn read<M: Message + Default>(input: &[u8]) -> Option<M> {
 }
 
 /// Whether a field may be wrong only because others could not be read.
-fn follows(field: &str, unread: &[FieldError]) -> bool {
-    unread.iter().any(|error| {
+fn follows(field: &str, unread: &[String]) -> bool {
+    unread.iter().any(|unread| {
         // Itself, a part of it, or a neighbour that it is compared with, as backoff is with backoffMax.
-        let part = error.field.starts_with(field);
-        let within =
-            field.strip_prefix(error.field.as_str()).is_some_and(|rest| rest.starts_with(['.', '[']));
-        part || within || DEPENDENT.iter().any(|(dependent, on)| depends(field, dependent, &error.field, on))
+        let part = unread.starts_with(field);
+        let within = field.strip_prefix(unread.as_str()).is_some_and(|rest| rest.starts_with(['.', '[']));
+        part || within || DEPENDENT.iter().any(|(dependent, on)| depends(field, dependent, unread, on))
     })
 }
 
@@ -105,8 +109,9 @@ fn split(field: &str) -> (&str, &str) {
 mod tests {
     use super::*;
 
-    fn unread(fields: &[&str]) -> Vec<FieldError> {
-        fields.iter().map(|field| FieldError::new(*field, "unread")).collect()
+    fn unread(fields: &[&str]) -> Unread {
+        let errors = fields.iter().map(|field| FieldError::new(*field, "unread")).collect();
+        Unread { errors, ..Unread::default() }
     }
 
     fn judged(rpc: &str, input: &impl Message, fields: &[&str]) -> Vec<String> {
@@ -160,8 +165,27 @@ mod tests {
     }
 
     #[test]
+    fn what_a_misspelt_field_means_is_not_said_to_be_missing() {
+        let create = v1::CreateJobRequest { job: Some(job("A", "")) }.encode_to_vec();
+        let meant = |meant: &str| Unread { meant: vec![meant.to_owned()], ..unread(&["misspelt"]) };
+        let of = |unread| judge("CreateJob", &create, unread).into_iter().map(|error| error.field);
+        assert!(of(unread(&["misspelt"])).eq(["misspelt", "schedule", "name", "run.exec.argv"]));
+        assert!(of(meant("schedule")).eq(["misspelt", "name", "run.exec.argv"]));
+        assert!(of(meant("run.exec.argv")).eq(["misspelt", "schedule", "name"]));
+    }
+
+    #[test]
+    fn where_some_were_only_counted_nothing_else_is_judged() {
+        let create = v1::CreateJobRequest { job: Some(job("A", "")) };
+        let fields = Unread { more: 7, ..unread(&["priority"; 50]) };
+        let told = judge("CreateJob", &create.encode_to_vec(), fields);
+        assert_eq!((told.len(), told[49].field.as_str()), (51, "priority"));
+        assert!(told[50].message.starts_with("7 more fields are wrong"), "{:?}", told[50]);
+    }
+
+    #[test]
     fn a_method_that_writes_no_definition_says_what_could_not_be_read() {
         assert_eq!(judged("ListJobs", &v1::ListJobsRequest::default(), &["pageSize"]), ["pageSize"]);
-        assert_eq!(judge("CreateJob", b"\xff\xff", unread(&["name"])), unread(&["name"]));
+        assert_eq!(judge("CreateJob", b"\xff\xff", unread(&["name"])), unread(&["name"]).errors);
     }
 }

@@ -143,6 +143,28 @@ async fn fields_that_can_not_be_read_hide_no_others() {
 }
 
 #[tokio::test]
+async fn a_misspelt_field_is_told_once_and_ever_so_many_are_counted() {
+    let registry = Registry::start().await;
+    let mut misspelt = job("a");
+    let fields = misspelt.as_object_mut().unwrap();
+    let schedule = fields.remove("schedule").unwrap();
+    fields.insert("shedule".to_owned(), schedule);
+    let (status, problem) = registry.admin("POST", "/v1/jobs", Some(&misspelt)).await;
+    assert_eq!((status, wrong_fields(&problem)), (400, vec!["shedule".to_owned()]), "{problem}");
+    let set = json!({ "jobs": [misspelt, job("b")] });
+    let (status, problem) = registry.admin("POST", "/v1/apply", Some(&set)).await;
+    assert_eq!((status, wrong_fields(&problem)), (400, vec!["jobs[0].shedule".to_owned()]), "{problem}");
+
+    let many = json!({ "name": "a", "alert": { "channels": vec![7; 100_000] } });
+    let (status, problem) = registry.admin("POST", "/v1/jobs", Some(&many)).await;
+    let errors = problem["errors"].as_array().unwrap();
+    let named = errors.len() - 1;
+    let more = format!("{} more fields are wrong", 100_000 - named);
+    assert_eq!(status, 400);
+    assert!(errors[named]["message"].as_str().unwrap().starts_with(&more), "{problem}");
+}
+
+#[tokio::test]
 async fn an_update_is_checked_like_a_creation_and_changes_nothing_when_wrong() {
     let registry = Registry::start().await;
     registry.admin("POST", "/v1/jobs", Some(&job("invoices"))).await;

@@ -1,8 +1,8 @@
 //! proto3 JSON to a message, with every wrong field named at once; and back.
 
+use super::unread::Unread;
 use crate::openapi::is_output_only;
 use crate::status;
-use model::validate::FieldError;
 use prost_reflect::{
     DynamicMessage, FieldDescriptor, Kind, MapKey, MessageDescriptor, SerializeOptions, Value as Field,
 };
@@ -13,34 +13,31 @@ use tonic::Status;
 /// Characters of a wrong value that an error repeats.
 const SHOWN_MAX: usize = 64;
 
-/// Reads `value` as a message of `kind` at `path`; what is wrong is added to `errors` and left out, but for the elements of
+/// Reads `value` as a message of `kind` at `path`; what is wrong is added to `unread` and left out, but for the elements of
 /// lists, which hold a default instead.
 pub(super) fn read(
     kind: &MessageDescriptor,
     value: &Value,
     path: &str,
-    errors: &mut Vec<FieldError>,
+    unread: &mut Unread,
 ) -> DynamicMessage {
     let mut message = DynamicMessage::new(kind.clone());
     let Value::Object(members) = value else {
-        errors.push(wrong(path, value, "use an object"));
+        unread.add(path, || wrong(value, "use an object"));
         return message;
     };
     let mut given: Vec<FieldDescriptor> = Vec::new();
     for (name, value) in members.iter().filter(|(_, value)| !value.is_null()) {
-        let path = join(path, name);
+        let member = join(path, name);
         let Some(field) = field(kind, name) else {
-            errors.push(FieldError::new(path, format!("is no field: {}", instead_of(name, kind))));
+            misspelt(kind, members, path, name, unread);
             continue;
         };
         if let Some(clash) = given.iter().find(|other| excludes(other, &field)) {
-            errors.push(FieldError::new(
-                path,
-                format!("is given together with {}: use one", clash.json_name()),
-            ));
+            unread.add(member, || format!("is given together with {}: use one", clash.json_name()));
             continue;
         }
-        if let Some(value) = read_field(&field, value, &path, errors) {
+        if let Some(value) = read_field(&field, value, &member, unread) {
             message.set_field(&field, value);
         }
         given.push(field);
@@ -73,38 +70,33 @@ pub(super) fn read_one(
     field: &FieldDescriptor,
     value: &Value,
     path: &str,
-    errors: &mut Vec<FieldError>,
+    unread: &mut Unread,
 ) -> Option<Field> {
     if let Kind::Message(kind) = field.kind()
         && !is_well_known(&kind)
     {
-        return Some(Field::Message(read(&kind, value, path, errors)));
+        return Some(Field::Message(read(&kind, value, path, unread)));
     }
     let read = read_leaf(field, value);
     if read.is_none() {
-        errors.push(wrong(path, value, &expected(&field.kind())));
+        unread.add(path, || wrong(value, &expected(&field.kind())));
     }
     read
 }
 
-fn read_field(
-    field: &FieldDescriptor,
-    value: &Value,
-    path: &str,
-    errors: &mut Vec<FieldError>,
-) -> Option<Field> {
+fn read_field(field: &FieldDescriptor, value: &Value, path: &str, unread: &mut Unread) -> Option<Field> {
     if field.is_map() {
-        return read_map(field, value, path, errors);
+        return read_map(field, value, path, unread);
     }
     if !field.is_list() {
-        return read_one(field, value, path, errors);
+        return read_one(field, value, path, unread);
     }
     let Value::Array(elements) = value else {
-        errors.push(wrong(path, value, "use an array"));
+        unread.add(path, || wrong(value, "use an array"));
         return None;
     };
     let read = elements.iter().enumerate().map(|(index, element)| {
-        let read = read_one(field, element, &format!("{path}[{index}]"), errors);
+        let read = read_one(field, element, &format!("{path}[{index}]"), unread);
         // What follows a wrong one is to keep its place.
         read.unwrap_or_else(|| Field::default_value(&field.kind()))
     });
@@ -112,20 +104,15 @@ fn read_field(
 }
 
 /// Maps of the contract have text keys; one with others would be read as wrong.
-fn read_map(
-    field: &FieldDescriptor,
-    value: &Value,
-    path: &str,
-    errors: &mut Vec<FieldError>,
-) -> Option<Field> {
+fn read_map(field: &FieldDescriptor, value: &Value, path: &str, unread: &mut Unread) -> Option<Field> {
     let (Value::Object(members), Kind::Message(entry)) = (value, field.kind()) else {
-        errors.push(wrong(path, value, "use an object"));
+        unread.add(path, || wrong(value, "use an object"));
         return None;
     };
     let value_field = entry.map_entry_value_field();
     let mut read = HashMap::new();
     for (key, value) in members {
-        if let Some(value) = read_one(&value_field, value, &join(path, key), errors) {
+        if let Some(value) = read_one(&value_field, value, &join(path, key), unread) {
             read.insert(MapKey::String(key.clone()), value);
         }
     }
@@ -158,24 +145,52 @@ fn join(path: &str, name: &str) -> String {
     if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
 }
 
-/// What would be right where no field is: the one that was meant, by its letters, else all that may be given.
-fn instead_of(name: &str, kind: &MessageDescriptor) -> String {
-    let given = kind.fields().filter(|field| !is_output_only(field));
-    let mut names: Vec<String> = given.map(|field| field.json_name().to_owned()).collect();
-    names.sort();
-    let most = (name.chars().count() / 3).max(1);
-    let distances = names.iter().map(|known| (strsim::osa_distance(name, known), known));
-    match distances.filter(|(distance, _)| *distance <= most).min() {
-        Some((_, meant)) => format!("did you mean {meant}?"),
-        None => format!("use {}", names.join(", ")),
+/// Adds the member `name`, which is no field: with the one that was meant, by its letters, else with all that may be given.
+fn misspelt(
+    kind: &MessageDescriptor,
+    members: &Map<String, Value>,
+    path: &str,
+    name: &str,
+    unread: &mut Unread,
+) {
+    if unread.is_full() {
+        unread.more += 1;
+        return;
     }
+    let fields = kind.fields().filter(|field| !is_output_only(field));
+    let mut names: Vec<String> = fields.map(|field| field.json_name().to_owned()).collect();
+    names.sort();
+    let message = match nearest(name, &names) {
+        Some(meant) => {
+            let is_given = members
+                .keys()
+                .any(|other| field(kind, other).is_some_and(|field| field.json_name() == meant));
+            if !is_given {
+                unread.meant.push(join(path, meant));
+            }
+            format!("is no field: did you mean {meant}?")
+        }
+        None => format!("is no field: use {}", names.join(", ")),
+    };
+    unread.add(join(path, name), || message);
 }
 
-fn wrong(path: &str, value: &Value, expected: &str) -> FieldError {
+/// Which of `names` was meant by `name`, if it is near enough to one.
+fn nearest<'a>(name: &str, names: &'a [String]) -> Option<&'a str> {
+    let length = name.chars().take(SHOWN_MAX + 1).count();
+    if length > SHOWN_MAX {
+        return None; // longer than any field's, and dear to compare
+    }
+    let distances = names.iter().map(|known| (strsim::osa_distance(name, known), known.as_str()));
+    let near = distances.filter(|(distance, _)| *distance <= (length / 3).max(1)).min();
+    near.map(|(_, meant)| meant)
+}
+
+fn wrong(value: &Value, expected: &str) -> String {
     let text = value.to_string();
     let shown: String = text.chars().take(SHOWN_MAX).collect();
     let rest = if shown.len() < text.len() { "…" } else { "" };
-    FieldError::new(path, format!("{shown}{rest}: {expected}"))
+    format!("{shown}{rest}: {expected}")
 }
 
 /// What would be right for a leaf of `kind`.
@@ -206,6 +221,7 @@ fn expected(kind: &Kind) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::transcode::unread::NAMED_MAX;
     use serde_json::json;
 
     fn kind(name: &str) -> MessageDescriptor {
@@ -213,9 +229,9 @@ mod tests {
     }
 
     fn problems(value: Value) -> Vec<(String, String)> {
-        let mut errors = Vec::new();
-        read(&kind("Job"), &value, "", &mut errors);
-        errors.into_iter().map(|error| (error.field, error.message)).collect()
+        let mut unread = Unread::default();
+        read(&kind("Job"), &value, "", &mut unread);
+        unread.errors.into_iter().map(|error| (error.field, error.message)).collect()
     }
 
     fn fields(value: Value) -> Vec<String> {
@@ -232,9 +248,9 @@ mod tests {
             "run": {"exec": {"argv": ["true"], "env": {"A": ""}}}, "generation": "3",
             "createTime": "2026-11-29T09:00:00Z"
         });
-        let mut errors = Vec::new();
-        let message = read(&kind("Job"), &job, "", &mut errors);
-        assert_eq!(errors, []);
+        let mut unread = Unread::default();
+        let message = read(&kind("Job"), &job, "", &mut unread);
+        assert_eq!(unread, Unread::default());
         let back: Value = serde_json::from_slice(&write(&message).expect("it is written")).expect("JSON");
         for (name, value) in job.as_object().expect("an object") {
             match value {
@@ -289,6 +305,39 @@ mod tests {
         let all = message(json!({"cron": "@daily"}));
         assert!(all.starts_with("is no field: use alert, ") && all.contains("schedule"), "{all}");
         assert!(!all.contains("createTime") && !all.contains("nextFireTime"), "{all}");
+    }
+
+    #[test]
+    fn what_a_misspelt_field_means_is_known_unless_it_is_given_too() {
+        let meant = |value| {
+            let mut unread = Unread::default();
+            read(&kind("Job"), &value, "", &mut unread);
+            unread.meant
+        };
+        assert_eq!(
+            meant(json!({"shedule": "@daily", "run": {"exec": {"arv": ["a"]}}})),
+            ["run.exec.argv", "schedule"]
+        );
+        assert_eq!(meant(json!({"maxRuntme": "1s", "max_runtime": "1s", "cron": "@daily"})), [""; 0]);
+    }
+
+    #[test]
+    fn of_ever_so_many_wrong_fields_the_first_are_named_and_the_others_counted() {
+        let unknown = (0..10_000).map(|number| (format!("field-{number}"), json!(1)));
+        let wrong = json!({"channels": vec![7; 10_000], "disabled": 7});
+        let mut unread = Unread::default();
+        read(&kind("Job"), &Value::Object(unknown.collect()), "", &mut unread);
+        read(&kind("JobAlert"), &wrong, "alert", &mut unread);
+        assert_eq!((unread.errors.len(), unread.more), (NAMED_MAX, 20_001 - NAMED_MAX));
+        let told = unread.told();
+        assert_eq!(told.len(), NAMED_MAX + 1);
+        assert!(told[NAMED_MAX].message.starts_with("19951 more fields are wrong"), "{:?}", told[NAMED_MAX]);
+    }
+
+    #[test]
+    fn a_long_name_is_no_misspelt_one() {
+        assert_eq!(nearest(&"schedule".repeat(10), &["schedule".repeat(11)]), None);
+        assert_eq!(nearest("shedule", &["run".to_owned(), "schedule".to_owned()]), Some("schedule"));
     }
 
     #[test]

@@ -2,30 +2,25 @@
 
 use super::json;
 use super::rule::{Body, Rule};
-use model::validate::FieldError;
+use super::unread::Unread;
 use prost_reflect::{DynamicMessage, Kind, ReflectMessage, Value as Field};
 use serde_json::Value;
 
 /// Sets the fields that `query` names; a list takes every occurrence of its name.
-pub(super) fn parameters(
-    message: &mut DynamicMessage,
-    query: &str,
-    rule: &Rule,
-    errors: &mut Vec<FieldError>,
-) {
+pub(super) fn parameters(message: &mut DynamicMessage, query: &str, rule: &Rule, unread: &mut Unread) {
     let mut seen: Vec<String> = Vec::new();
     for (name, value) in form_urlencoded::parse(query.as_bytes()) {
         let path: Vec<String> = name.split('.').map(str::to_owned).collect();
         if let Some(problem) = taken(message, &path, rule) {
-            errors.push(FieldError::new(name, problem));
+            unread.add(name, || problem.to_owned());
             continue;
         }
         let is_list = json::field(&message.descriptor(), &path[0]).is_some_and(|field| field.is_list());
         if !is_list && seen.iter().any(|other| *other == name) {
-            errors.push(FieldError::new(name, "is given twice: give it once"));
+            unread.add(name, || "is given twice: give it once".to_owned());
             continue;
         }
-        set(message, &path, &value, errors);
+        set(message, &path, &value, unread);
         seen.push(name.into_owned());
     }
 }
@@ -44,13 +39,13 @@ fn taken(message: &DynamicMessage, path: &[String], rule: &Rule) -> Option<&'sta
 }
 
 /// Sets the field at `path` from its text, or adds to it when it is a list.
-pub(super) fn set(message: &mut DynamicMessage, path: &[String], text: &str, errors: &mut Vec<FieldError>) {
+pub(super) fn set(message: &mut DynamicMessage, path: &[String], text: &str, unread: &mut Unread) {
     let (mut message, mut left) = (message, path);
     let whole = path.join(".");
     loop {
         let Some((name, rest)) = left.split_first() else { return };
         let Some(field) = json::field(&message.descriptor(), name) else {
-            errors.push(FieldError::new(whole, "is no parameter of this request"));
+            unread.add(whole, || "is no parameter of this request".to_owned());
             return;
         };
         let inner = match field.kind() {
@@ -60,7 +55,7 @@ pub(super) fn set(message: &mut DynamicMessage, path: &[String], text: &str, err
         match (inner, rest.is_empty()) {
             (false, true) => {
                 let value = as_json(&field.kind(), text);
-                let Some(value) = json::read_one(&field, &value, &whole, errors) else { return };
+                let Some(value) = json::read_one(&field, &value, &whole, unread) else { return };
                 match message.get_field_mut(&field) {
                     Field::List(elements) if field.is_list() => elements.push(value),
                     single => *single = value,
@@ -72,7 +67,7 @@ pub(super) fn set(message: &mut DynamicMessage, path: &[String], text: &str, err
                 _ => return,
             },
             _ => {
-                errors.push(FieldError::new(whole, "is no parameter of this request: name a single field"));
+                unread.add(whole, || "is no parameter of this request: name a single field".to_owned());
                 return;
             }
         }
@@ -101,10 +96,10 @@ mod tests {
     fn read(rpc: &str, query: &str) -> (serde_json::Value, Vec<String>) {
         let rule = rule(rpc);
         let mut message = DynamicMessage::new(rule.rpc.input());
-        let mut errors = Vec::new();
-        parameters(&mut message, query, &rule, &mut errors);
+        let mut unread = Unread::default();
+        parameters(&mut message, query, &rule, &mut unread);
         let text = json::write(&message).expect("it is written");
-        let fields = errors.into_iter().map(|error| error.field).collect();
+        let fields = unread.errors.into_iter().map(|error| error.field).collect();
         (serde_json::from_slice(&text).expect("JSON"), fields)
     }
 
@@ -130,12 +125,12 @@ mod tests {
         let descriptor =
             crate::descriptors().get_message_by_name("escapement.v1.UpdateJobRequest").expect("there");
         let mut message = DynamicMessage::new(descriptor);
-        let mut errors = Vec::new();
+        let mut unread = Unread::default();
         let path = |path: &str| path.split('.').map(str::to_owned).collect::<Vec<_>>();
-        set(&mut message, &path("job.misfire.grace"), "90s", &mut errors);
-        set(&mut message, &path("job.alert.disabled"), "true", &mut errors);
-        set(&mut message, &path("job.alert.channels"), "a", &mut errors);
-        assert_eq!(errors, []);
+        set(&mut message, &path("job.misfire.grace"), "90s", &mut unread);
+        set(&mut message, &path("job.alert.disabled"), "true", &mut unread);
+        set(&mut message, &path("job.alert.channels"), "a", &mut unread);
+        assert_eq!(unread, Unread::default());
         let text: serde_json::Value =
             serde_json::from_slice(&json::write(&message).expect("written")).expect("JSON");
         assert_eq!(text["job"]["misfire"]["grace"], "90s");
@@ -144,8 +139,8 @@ mod tests {
             serde_json::json!({"disabled": true, "channels": ["a"], "severity": "UNSPECIFIED"})
         );
         for none in ["job", "job.labels", "job.labels.a", "job.misfire"] {
-            set(&mut message, &path(none), "x", &mut errors);
-            assert_eq!(errors.pop().map(|error| error.field).as_deref(), Some(none));
+            set(&mut message, &path(none), "x", &mut unread);
+            assert_eq!(unread.errors.pop().map(|error| error.field).as_deref(), Some(none));
         }
     }
 }

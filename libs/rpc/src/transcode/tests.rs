@@ -214,8 +214,8 @@ async fn what_else_is_wrong_is_asked_of_who_knows_with_each_in_its_place() {
     let judge: Judge = |rpc, input, mut unread| {
         let create = v1::CreateJobRequest::decode(input).expect("an input of the method");
         let channels = create.job.unwrap_or_default().alert.unwrap_or_default().channels;
-        unread.push(FieldError::new(rpc, format!("{channels:?}")));
-        unread
+        unread.errors.push(FieldError::new(rpc, format!("{channels:?}")));
+        unread.told()
     };
     let service = Arc::new(Canned::default());
     let routes = guard(Routes::new(JobServiceServer::new(service.clone())), Arc::new(Tokens));

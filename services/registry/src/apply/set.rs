@@ -35,6 +35,10 @@ pub struct Set {
     pub dry_run: bool,
     /// What is wrong with its members in themselves.
     pub errors: Vec<FieldError>,
+    /// Names of channels that are in it and wrong.
+    wrong_channels: Vec<String>,
+    /// Names of calendars that are in it and wrong.
+    wrong_calendars: Vec<String>,
 }
 
 impl Set {
@@ -67,7 +71,10 @@ impl Set {
             set.repeated(&mut names, "channels", index, &channel.name);
             match channels::read(channel) {
                 Ok(written) => set.channels.push(written),
-                Err(errors) => set.wrong("channels", index, &errors),
+                Err(errors) => {
+                    set.wrong_channels.push(channel.name.clone());
+                    set.wrong("channels", index, &errors);
+                }
             }
         }
         names.clear();
@@ -75,7 +82,10 @@ impl Set {
             set.repeated(&mut names, "calendars", index, &calendar.name);
             match calendars::read(calendar) {
                 Ok(written) => set.calendars.push(written),
-                Err(errors) => set.wrong("calendars", index, &errors),
+                Err(errors) => {
+                    set.wrong_calendars.push(calendar.name.clone());
+                    set.wrong("calendars", index, &errors);
+                }
             }
         }
         names.clear();
@@ -134,11 +144,13 @@ impl Set {
     /// Every wrong field, once it is known what there is beside the set.
     pub fn errors_with(&self, known: &Known) -> Vec<FieldError> {
         let mut known = known.clone();
-        for channel in &self.channels {
-            known.add_channel(&channel.name);
+        // Those that are wrong too: they need not be created first, but mended.
+        for name in self.channel_names().into_iter().chain(self.wrong_channels.iter().map(String::as_str)) {
+            known.add_channel(name);
         }
-        for calendar in &self.calendars {
-            known.add_calendar(&calendar.name, 0, &[]);
+        let calendars = self.calendars.iter().map(|calendar| &calendar.name).chain(&self.wrong_calendars);
+        for name in calendars {
+            known.add_calendar(name, 0, &[]);
         }
         let mut errors = self.errors.clone();
         for (index, one) in &self.check_ins {
@@ -219,6 +231,42 @@ mod tests {
             "jobs[2].alert.channels[0]",
         ];
         assert_eq!(fields, expected);
+    }
+
+    #[test]
+    fn what_is_in_the_set_and_wrong_itself_need_not_be_created_first() {
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let job = v1::Job {
+            alert: Some(v1::JobAlert { channels: names(&["oncall", "nobody"]), ..v1::JobAlert::default() }),
+            calendars: Some(v1::JobCalendars {
+                only: names(&["work", "never"]),
+                ..v1::JobCalendars::default()
+            }),
+            ..v1::Job::default()
+        };
+        let check_in = v1::CheckIn {
+            name: "c".to_owned(),
+            schedule: "@daily".to_owned(),
+            channels: names(&["oncall", "nobody"]),
+            ..v1::CheckIn::default()
+        };
+        let set = Set::read(v1::ApplyRequest {
+            jobs: vec![job],
+            channels: vec![v1::Channel { name: "oncall".to_owned(), ..v1::Channel::default() }],
+            calendars: vec![v1::Calendar {
+                name: "work".to_owned(),
+                dates: names(&["2026-13-01"]),
+                ..v1::Calendar::default()
+            }],
+            check_ins: vec![check_in],
+            ..v1::ApplyRequest::default()
+        });
+        let errors = set.expect("not too large").errors_with(&Known::new(TenantId::DEFAULT, &[], &[]));
+        let unknown = errors.iter().map(|error| error.field.as_str()).filter(|field| {
+            ["].channels[", "].alert.channels[", "].calendars."].iter().any(|part| field.contains(part))
+        });
+        let expected = ["checkIns[0].channels[1]", "jobs[0].calendars.only[1]", "jobs[0].alert.channels[1]"];
+        assert_eq!(unknown.collect::<Vec<_>>(), expected, "{errors:?}");
     }
 
     #[test]
