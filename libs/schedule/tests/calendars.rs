@@ -168,16 +168,6 @@ fn a_steady_interval_drops_closed_days_and_refuses_to_move() {
     }
 }
 
-/// How long `work` takes on a machine that may be busy with something else in between.
-fn quickest_of_three<T>(work: impl Fn() -> T) -> Duration {
-    let times = std::array::from_fn::<_, 3, _>(|_| {
-        let begun = Instant::now();
-        std::hint::black_box(work());
-        begun.elapsed()
-    });
-    times.into_iter().fold(Duration::MAX, Duration::min)
-}
-
 #[test]
 fn a_schedule_of_seconds_reaches_a_far_date_at_once() {
     let far = || vec![dates("far", &["2060-01-01"])];
@@ -192,10 +182,10 @@ fn a_schedule_of_seconds_reaches_a_far_date_at_once() {
         ] {
             let calendars = OpenDays { exclude, only, rule: *rule };
             let limited = schedule(when, "Europe/Berlin").with_calendars(calendars).unwrap();
-            let took = quickest_of_three(|| {
-                (limited.next(at("2026-01-01T00:00:00Z")), limited.previous(at("2099-01-01T00:00:00Z")))
-            });
-            assert!(took < Duration::from_millis(50), "{when} {rule}: {took:?}");
+            let begun = Instant::now();
+            let _ = (limited.next(at("2026-01-01T00:00:00Z")), limited.previous(at("2099-01-01T00:00:00Z")));
+            // A walk over all seconds until then takes minutes.
+            assert!(begun.elapsed() < Duration::from_secs(1), "{when} {rule}: {:?}", begun.elapsed());
         }
     }
     let calendars = OpenDays { exclude: Vec::new(), only: far(), rule: CalendarRule::Skip };
