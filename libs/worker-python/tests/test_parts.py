@@ -1,4 +1,4 @@
-"""Lease, report, context and configuration, without network and clock."""
+"""Lease, ring, report, context and configuration, without network and clock."""
 
 import asyncio
 import threading
@@ -12,6 +12,7 @@ from escapement_worker._proto import job_pb2, worker_pb2
 from escapement_worker.assignment import Assignment, RunKey
 from escapement_worker.lease import Lease, Peer, Renewal, Terms, is_without
 from escapement_worker.report import ERROR_MAX_BYTES, OUTPUT_MAX_BYTES, Output, chain, shortened
+from escapement_worker.ring import Ring
 from tests.test_hand import assignment, attempt
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -29,6 +30,52 @@ def without_its_database() -> Lease:
     peers = (Peer("d1", "http://d1"), Peer("d2", "http://d2"))
     lease.answered(lease.ask(104), Renewal(3, peers, 2))
     return lease
+
+
+def sent_on(start: int, count: int = 4) -> Ring:
+    ring = Ring(count, start)
+    ring.answered(without_database=False)
+    ring.sent_on()
+    return ring
+
+
+def order(ring: Ring) -> list[int]:
+    """The place after each failure, beginning with the present one."""
+    places = [ring.current]
+    for _ in range(6):
+        ring.failed()
+        places.append(ring.current)
+    return places
+
+
+class RingTest(unittest.TestCase):
+    def test_failures_lead_around_the_list(self) -> None:
+        self.assertEqual(order(Ring(4, 2)), [2, 3, 0, 1, 2, 3, 0])
+        self.assertEqual(order(Ring(1, 0)), [0] * 7)
+
+    def test_who_is_sent_on_tries_one_other_and_comes_back_before_it_tries_a_third(self) -> None:
+        self.assertEqual(order(sent_on(0)), [1, 0, 2, 3, 0, 1, 2])
+        self.assertEqual(order(sent_on(3)), [0, 3, 1, 2, 3, 0, 1])
+        self.assertEqual(order(sent_on(0, count=1)), [0] * 7)
+
+    def test_who_has_arrived_does_not_go_back(self) -> None:
+        ring = sent_on(0)
+        ring.answered(without_database=False)
+        self.assertEqual(order(ring), [1, 2, 3, 0, 1, 2, 3])
+        ring = sent_on(0)
+        ring.failed()
+        ring.answered(without_database=False)
+        self.assertEqual(order(ring), [0, 1, 2, 3, 0, 1, 2], "it was taken back")
+
+    def test_a_dispatcher_without_the_database_or_that_answered_nothing_is_not_gone_back_to(self) -> None:
+        cut_off = Ring(4, 0)
+        cut_off.answered(without_database=False)
+        cut_off.answered(without_database=True)
+        cut_off.sent_on()
+        self.assertEqual(order(cut_off), [1, 2, 3, 0, 1, 2, 3])
+        ends = sent_on(0)
+        ends.sent_on()
+        self.assertEqual(order(ends)[:4], [0, 2, 3, 0], "the second one ends: back to the first")
 
 
 class LeaseTest(unittest.TestCase):

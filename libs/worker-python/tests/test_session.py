@@ -181,6 +181,26 @@ class SessionTest(unittest.TestCase):
         (other,) = [one for one in dispatchers if one is not first[0]]
         self.assertEqual(other.welcome("s1", resumed=True).hello.session_id, "s1")
 
+    def test_who_is_sent_on_and_finds_nobody_comes_back_before_it_tries_a_third(self) -> None:
+        dispatchers = [self.dispatcher(), self.dispatcher(), self.dispatcher()]
+        self.subject(*dispatchers)
+        until = time.monotonic() + LIMIT
+        while not any(one.waits() for one in dispatchers) and time.monotonic() < until:
+            time.sleep(0.01)
+        at = next(place for place, one in enumerate(dispatchers) if one.waits())
+        own, following, third = (dispatchers[(at + step) % 3] for step in range(3))
+        session = own.welcome("s1")
+        # A heartbeat, whose answer comes before what is said next.
+        session.in_hand([])
+        session.say(drain=worker_pb2.Drain())
+        following.accept().hang_up()
+        back = own.welcome("s1", resumed=True)
+        self.assertEqual(back.hello.session_id, "s1")
+        self.assertFalse(third.waits(), "it tried a third")
+        back.hang_up()
+        third.accept()
+        self.assertFalse(following.waits(), "it tried the one that has just failed")
+
     def test_a_session_that_is_gone_stops_its_runs(self) -> None:
         dispatcher = self.dispatcher()
         self.subject(dispatcher)

@@ -202,15 +202,15 @@ impl Keeper {
             }
             Told::Cancelled(attempt, reason) => self.hand.cancelled(attempt, &reason, now),
             Told::Renewed { sequence, without_database, renewal } => {
-                self.link.proved();
+                self.link.proved(without_database);
                 self.trouble.clear();
                 if !without_database && std::mem::take(&mut self.vouched) {
                     tracing::info!("The dispatcher has the database again");
                 }
                 self.hand.renewed(sequence, renewal, now)
             }
-            Told::Draining => {
-                self.give_up_link(LinkError::Draining);
+            Told::SentOn => {
+                self.give_up_link(LinkError::SentOn);
                 Vec::new()
             }
             Told::Nothing => Vec::new(),
@@ -382,11 +382,8 @@ impl Keeper {
             return;
         }
         let in_hand = self.hand.len();
-        if matches!(error, LinkError::Draining) {
-            tracing::info!(
-                runs.in_hand = in_hand,
-                "The dispatcher is draining: going to another, as it asked"
-            );
+        if matches!(error, LinkError::SentOn) {
+            tracing::info!(runs.in_hand = in_hand, "Going to another dispatcher, as this one asked");
         } else {
             tracing::warn!(error = trouble, runs.in_hand = in_hand, "No dispatcher: trying the next");
         }

@@ -54,6 +54,7 @@ mod link;
 mod live;
 mod payload;
 mod report;
+mod ring;
 mod signals;
 mod supervise;
 mod told;

@@ -1,10 +1,11 @@
 //! The connection to one dispatcher at a time, and the way to the next one.
 //!
-//! Owns dialling, rotation over the list, backoff with jitter, and the end of a connection. Invariant:
+//! Owns dialling, backoff with jitter, and the end of a connection; whose turn it is is decided in [`Ring`]. Invariant:
 //! [`Link::next`] may be dropped at any await without losing a message. A connection that takes no more messages
 //! is broken: the keeper must never wait for it, because it keeps the deadlines.
 
 use crate::clock::Moment;
+use crate::ring::Ring;
 use rpc::v1::worker_service_client::WorkerServiceClient;
 use rpc::v1::{self, from_worker, to_worker};
 use std::future::Future;
@@ -45,8 +46,8 @@ pub(crate) enum LinkError {
     Silent(Duration),
     #[error("the connection takes no more messages")]
     Clogged,
-    #[error("the dispatcher is draining")]
-    Draining,
+    #[error("the dispatcher asked this worker to connect to another")]
+    SentOn,
 }
 
 /// What happened to the link.
@@ -83,7 +84,7 @@ pub(crate) struct Link {
     authorization: MetadataValue<Ascii>,
     /// Messages under way; beyond it the connection counts as broken.
     capacity: usize,
-    current: usize,
+    ring: Ring,
     backoff: Duration,
     state: State,
 }
@@ -105,15 +106,15 @@ impl Link {
         authorization: MetadataValue<Ascii>,
         capacity: usize,
     ) -> Self {
-        let current = random() as usize % dispatchers.len().max(1);
+        let ring = Ring::new(dispatchers.len(), random() as usize % dispatchers.len().max(1));
         let state = State::Down { until: Instant::now() };
         let addresses = dispatchers.iter().map(|endpoint| endpoint.uri().to_string()).collect();
-        Self { dispatchers, addresses, authorization, capacity, current, backoff: BACKOFF_MIN, state }
+        Self { dispatchers, addresses, authorization, capacity, ring, backoff: BACKOFF_MIN, state }
     }
 
     /// The dispatcher that is, or will next be, dialled.
     pub(crate) fn address(&self) -> &str {
-        self.addresses.get(self.current).map_or("", String::as_str)
+        self.addresses.get(self.ring.current()).map_or("", String::as_str)
     }
 
     /// True with a Welcome and no end since.
@@ -154,7 +155,7 @@ impl Link {
 
     /// Dials the current dispatcher; [`next`](Self::next) tells how it went.
     pub(crate) fn connect(&mut self, hello: v1::Hello) {
-        let Some(endpoint) = self.dispatchers.get(self.current).cloned() else { return };
+        let Some(endpoint) = self.dispatchers.get(self.ring.current()).cloned() else { return };
         let dialling = dial(endpoint, self.authorization.clone(), self.capacity, hello);
         self.state = State::Dialling(Box::pin(async {
             tokio::time::timeout(CONNECT_LIMIT, dialling).await.unwrap_or(Err(LinkError::Slow))
@@ -179,9 +180,10 @@ impl Link {
         }
     }
 
-    /// The connection has proved good: the next backoff is short again.
-    pub(crate) const fn proved(&mut self) {
+    /// The dispatcher has answered a heartbeat: the next backoff is short again.
+    pub(crate) const fn proved(&mut self, without_database: bool) {
         self.backoff = BACKOFF_MIN;
+        self.ring.answered(without_database);
     }
 
     /// Gives the connection up, and turns to the next dispatcher after a backoff.
@@ -190,7 +192,10 @@ impl Link {
         let jitter = half.mul_f64(f64::from(random()) / f64::from(u32::MAX));
         self.state = State::Down { until: Instant::now() + half + jitter };
         self.backoff = (self.backoff * 2).min(BACKOFF_MAX);
-        self.current = (self.current + 1) % self.dispatchers.len().max(1);
+        match error {
+            LinkError::SentOn => self.ring.sent_on(),
+            _ => self.ring.failed(),
+        }
         Event::Down(error)
     }
 

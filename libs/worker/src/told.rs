@@ -19,7 +19,7 @@ pub(crate) enum Told {
     /// A heartbeat was answered.
     Renewed { sequence: i64, without_database: bool, renewal: Renewal },
     /// This dispatcher wants its workers to go elsewhere.
-    Draining,
+    SentOn,
     /// Nothing that asks for anything.
     Nothing,
 }
@@ -47,7 +47,7 @@ impl Told {
                 without_database: ack.without_database,
                 renewal: Renewal::of(ack),
             },
-            Some(Message::Drain(v1::Drain {})) => Self::Draining,
+            Some(Message::Drain(v1::Drain {})) => Self::SentOn,
             Some(Message::Welcome(_)) => Self::Nothing,
             None => {
                 tracing::debug!("Ignored a message of a kind that this version does not know");

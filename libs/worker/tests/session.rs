@@ -173,6 +173,41 @@ async fn a_draining_dispatcher_is_left_at_once() {
 }
 
 #[tokio::test]
+async fn who_is_sent_on_and_finds_nobody_comes_back_before_it_tries_a_third() {
+    let mut fakes =
+        [FakeDispatcher::start().await, FakeDispatcher::start().await, FakeDispatcher::start().await];
+    let _worker = {
+        let [first, second, third] = &fakes;
+        Subject::start(&[first, second, third])
+    };
+    let (at, mut session) = {
+        let [first, second, third] = &mut fakes;
+        tokio::select! {
+            session = first.accept() => (0, session),
+            session = second.accept() => (1, session),
+            session = third.accept() => (2, session),
+        }
+    };
+    session.welcome("s1", false, TERMS).await;
+    session.heartbeat().await;
+    session.send(to_worker::Message::Drain(v1::Drain {})).await;
+    fakes.rotate_left(at);
+    let [own, next, third] = &mut fakes;
+    drop(next.accept().await);
+    let back = tokio::select! {
+        back = own.accept() => back,
+        _ = third.accept() => panic!("it tried a third"),
+    };
+    assert_eq!(back.hello.session_id, "s1");
+    back.welcome("s1", true, TERMS).await;
+    drop(back);
+    tokio::select! {
+        _ = third.accept() => {}
+        _ = next.accept() => panic!("it tried the one that has just failed"),
+    }
+}
+
+#[tokio::test]
 async fn a_cancelled_run_ends_as_cancelled() {
     let mut dispatcher = FakeDispatcher::start().await;
     let _worker = Subject::start(&[&dispatcher]);
@@ -261,7 +296,10 @@ async fn a_worker_without_any_dispatcher_ends_its_runs_by_itself() {
 async fn a_panic_is_a_failure_with_its_text() {
     let mut dispatcher = FakeDispatcher::start().await;
     let _worker = Subject::start(&[&dispatcher]);
-    let mut session = dispatcher.welcome("s1", false).await;
+    let mut session = dispatcher.accept().await;
+    // A backtrace takes its time, and this whole process with it: no heartbeat is to be missed meanwhile.
+    let patient = Terms { heartbeat_ms: 60_000, self_deadline_ms: 180_000, ..TERMS };
+    session.welcome("s1", false, patient).await;
     session.assign(1, &run(1, 1), handler("panics", ""), HOUR).await;
     let completed = session.completed().await;
     assert_eq!(

@@ -165,7 +165,7 @@ class Keeper:
             elif kind == "heartbeat_ack":
                 self._renewed(message.heartbeat_ack, now)
             elif kind == "drain":
-                self._give_up_link("the dispatcher is draining", now)
+                self._sent_on(now)
         except InvalidAttemptError as error:
             _log.error("Got a message that can't be understood kind=%s error=%s", kind, error)
 
@@ -196,7 +196,7 @@ class Keeper:
         self._hand.acknowledged(attempt)
 
     def _renewed(self, ack: worker_pb2.HeartbeatAck, now: float) -> None:
-        self._link.proved()
+        self._link.proved(without_database=ack.without_database)
         self._trouble = ""
         if self._vouched and not ack.without_database:
             self._vouched = False
@@ -306,10 +306,17 @@ class Keeper:
             self._give_up_link("the connection takes no more messages", now)
 
     def _give_up_link(self, why: str, now: float) -> None:
-        """Logged once for each kind of trouble, not once for each try."""
         self._link.down(now)
+        self._lost(why, logging.WARNING)
+
+    def _sent_on(self, now: float) -> None:
+        self._link.sent_on(now)
+        self._lost("the dispatcher asked this worker to connect to another", logging.INFO)
+
+    def _lost(self, why: str, new: int) -> None:
+        """Logged, at level `new`, once for each kind of trouble, not once for each try."""
         self._hand.lease.disconnected()
-        level = logging.DEBUG if self._trouble == why else logging.WARNING
+        level = logging.DEBUG if self._trouble == why else new
         self._trouble = why
         _log.log(level, "No dispatcher: trying the next error=%s runs.in_hand=%d", why, len(self._hand))
 

@@ -1,8 +1,9 @@
 """The connection to one dispatcher at a time, and the way to the next one.
 
-Owns dialling, rotation over the list, backoff with jitter, and the end of a connection. What it hears goes to `tell`
-with the connection's number, from a thread of its own; of an earlier connection nothing counts any more. Nothing here
-waits: a connection that takes no more messages is broken, because the one who sends also keeps the deadlines.
+Owns dialling, backoff with jitter, and the end of a connection; whose turn it is is decided in `Ring`. What it hears
+goes to `tell` with the connection's number, from a thread of its own; of an earlier connection nothing counts any more.
+Nothing here waits: a connection that takes no more messages is broken, because the one who sends also keeps the
+deadlines.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Protocol
 import grpc
 
 from escapement_worker._proto import WORK_METHOD, worker_pb2
+from escapement_worker.ring import Ring
 
 CONNECT_LIMIT = 3.0
 """Seconds for dialling, Hello and Welcome together."""
@@ -143,7 +145,7 @@ class Link:
         self._metadata = (("authorization", f"Bearer {token}"),)
         self._capacity = capacity
         self._tell = tell
-        self._current = random.randrange(len(dispatchers))  # noqa: S311
+        self._ring = Ring(len(dispatchers), random.randrange(len(dispatchers)))  # noqa: S311
         self._backoff = _BACKOFF_MIN
         self._number = 0
         self._due_at: float | None = None
@@ -152,7 +154,7 @@ class Link:
     @property
     def address(self) -> str:
         """The dispatcher that is, or will next be, dialled."""
-        return self._dispatchers[self._current].address
+        return self._dispatchers[self._ring.current].address
 
     def is_up(self) -> bool:
         """True with a Welcome and no end since."""
@@ -182,7 +184,7 @@ class Link:
         self._number += 1
         connection = _Connection(_Outbox(self._capacity), asked=now)
         connection.outbox.put(worker_pb2.FromWorker(hello=hello))
-        dispatcher = self._dispatchers[self._current]
+        dispatcher = self._dispatchers[self._ring.current]
         channel = channel_to(dispatcher)
         call = channel.stream_stream(
             WORK_METHOD,
@@ -218,18 +220,27 @@ class Link:
         connection = self._connection
         return connection is not None and connection.welcomed and connection.outbox.has_room()
 
-    def proved(self) -> None:
-        """The connection has proved good: the next backoff is short again."""
+    def proved(self, *, without_database: bool) -> None:
+        """The dispatcher has answered a heartbeat: the next backoff is short again."""
         self._backoff = _BACKOFF_MIN
+        self._ring.answered(without_database=without_database)
 
     def down(self, now: float) -> None:
         """Gives the connection up, and turns to the next dispatcher after a backoff."""
+        self._end(now)
+        self._ring.failed()
+
+    def sent_on(self, now: float) -> None:
+        """The same, because the dispatcher asks for it."""
+        self._end(now)
+        self._ring.sent_on()
+
+    def _end(self, now: float) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
             _hang_up(connection)
         self._due_at = now + self._backoff * random.uniform(0.5, 1.0)  # noqa: S311
         self._backoff = min(self._backoff * 2, _BACKOFF_MAX)
-        self._current = (self._current + 1) % len(self._dispatchers)
 
     def close(self) -> None:
         """Says Goodbye and waits, a moment, until the dispatcher has closed its side."""
