@@ -91,7 +91,7 @@ pub async fn attach(
     if shared.draining() {
         return Err(Status::unavailable("this dispatcher is draining: connect to another"));
     }
-    if shared.roster().count() >= shared.config.sessions_max as usize {
+    if !shared.roster().has_room(earlier, shared.config.sessions_max as usize) {
         return Err(Status::resource_exhausted("this dispatcher is full: connect to another"));
     }
     let opened = open(shared, earlier, &worker).await;

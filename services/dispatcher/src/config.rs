@@ -34,12 +34,15 @@ service::settings! {
         /// milliseconds; 0 for any distance.
         clock_jump_guard_ms: u64 = 5_000,
         /// How long this dispatcher has more than its share of the workers before it sends one at a time to another, in
-        /// milliseconds; 0 for never.
+        /// milliseconds, and at least 5000; 0 for never.
         spread_after_ms: u64 = 30_000,
         /// Sessions at most; a worker beyond is sent to another dispatcher.
         sessions_max: u32 = 2_000,
     }
 }
+
+/// A dispatcher that has died is listed in etcd for as long as its lease: none may be sent workers on the strength of that.
+const SPREAD_AFTER_MIN_MS: u64 = 5_000;
 
 /// A worker may answer this late and still be in time.
 pub const ROUND_TRIP: Duration = Duration::from_secs(1);
@@ -110,6 +113,14 @@ impl DispatcherConfig {
 }
 
 impl DispatcherConfig {
+    fn spread_problem(&self) -> Option<Problem> {
+        let wait = self.spread_after_ms;
+        let message = format!(
+            "{wait}: use 0 for never, or at least {SPREAD_AFTER_MIN_MS}: a dispatcher that has died is listed for that long"
+        );
+        (1..SPREAD_AFTER_MIN_MS).contains(&wait).then(|| Problem::new("spread_after_ms", message))
+    }
+
     /// An address that leads nowhere would be found out only when a worker has to move to it.
     fn address_problem(&self, common: &Common) -> Option<Problem> {
         const FORM: &str =
@@ -156,6 +167,7 @@ impl Validate for DispatcherConfig {
         let mut problems: Vec<_> = common.database_url().err().into_iter().collect();
         problems.extend(self.address_problem(common));
         problems.extend(self.terms().problems());
+        problems.extend(self.spread_problem());
         let mut least = |setting: &'static str, value: u64, least: u64| {
             if value < least {
                 problems.push(Problem::new(setting, format!("{value}: use at least {least}")));
@@ -215,6 +227,16 @@ mod tests {
         ] {
             assert_eq!(problem("0.0.0.0:7443", Some(address)).is_some(), wrong, "{address}");
         }
+    }
+
+    #[test]
+    fn workers_are_not_sent_to_a_dispatcher_that_may_have_died() {
+        let refused = |spread_after_ms| {
+            let config = DispatcherConfig { spread_after_ms, ..DispatcherConfig::default() };
+            config.spread_problem().map(|problem| problem.setting)
+        };
+        assert_eq!([0, 5_000, 30_000].map(refused), [None, None, None]);
+        assert_eq!([1, 4_999].map(refused), [1, 4_999].map(|_| Some("spread_after_ms".to_owned())));
     }
 
     #[test]

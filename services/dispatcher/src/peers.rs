@@ -4,6 +4,8 @@
 //! Invariant: a list counts from before it was asked for, and has this dispatcher itself whether or not etcd has it.
 //! Views of the database and numbers of slots are hints, as old as a list; none decides whether a run may go on.
 
+use crate::config::DispatcherConfig;
+use crate::roster::Roster;
 use crate::shared::Shared;
 use crate::spread::{Load, Spread};
 use election::{Member, MemberHandle, Role};
@@ -33,7 +35,8 @@ pub struct Peer {
     pub address: String,
     /// Whether it says that it can reach the database.
     pub database: bool,
-    /// How many runs at a time its workers can have, if it says; one that is about to end does not.
+    /// How many runs at a time its workers can have; none if it does not say, as one that takes no worker in, or hands out
+    /// nothing.
     pub slots: Option<u64>,
 }
 
@@ -83,8 +86,9 @@ pub async fn run(
     let mut spread = Spread::new(shared.config.spread_after());
     loop {
         beat.beat();
+        shared.roster().close_lingering(GOING_LIMIT, Instant::now());
         let without = shared.contact().without_database();
-        let slots = (!shared.draining()).then(|| shared.roster().loads().iter().map(|load| load.slots).sum());
+        let slots = if hands_out(shared) { slots_to_show(&shared.roster(), &shared.config) } else { None };
         let shown = Member { database: Some(!without), slots, ..own.clone() };
         if let Err(error) = handle.show(&shown) {
             tracing::warn!(
@@ -116,6 +120,19 @@ pub async fn run(
     beat.done();
 }
 
+/// Whether runs go out from here, as far as that does not depend on its workers: it does not end, has the database, and may
+/// claim.
+fn hands_out(shared: &Shared) -> bool {
+    let without = shared.contact().without_database();
+    !shared.draining() && !without && shared.epoch_ready() && shared.steadiness.is_steady()
+}
+
+/// The slots that count among the dispatchers; none while no worker could come.
+fn slots_to_show(roster: &Roster, config: &DispatcherConfig) -> Option<u64> {
+    let room = roster.has_room(None, config.sessions_max as usize);
+    room.then(|| roster.loads().iter().map(|load| load.slots).sum())
+}
+
 /// Tells the workers to move if we alone are cut off; whether we are. One that stays has nowhere to go.
 fn send_away(shared: &Shared, asked: Instant, before: bool) -> bool {
     let (without, age) = {
@@ -144,8 +161,7 @@ fn send_away(shared: &Shared, asked: Instant, before: bool) -> bool {
 
 /// Sends one worker elsewhere if this dispatcher has had more than its share for a while.
 fn spread_out(shared: &Shared, spread: &mut Spread, now: Instant) {
-    shared.roster().close_lingering(GOING_LIMIT, now);
-    if shared.draining() || shared.contact().without_database() {
+    if !hands_out(shared) {
         return spread.interrupted();
     }
     // Not amid a herd.
@@ -174,6 +190,8 @@ fn spread_out(shared: &Shared, spread: &mut Spread, now: Instant) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::attached;
+    use model::ids::SessionId;
 
     fn peer(database: bool) -> Peer {
         Peer { id: DispatcherId::random(), address: "http://d".to_owned(), database, slots: Some(1) }
@@ -191,6 +209,17 @@ mod tests {
         assert!(!alone(true, 4, &[&own, &with]), "the other may not have noticed yet");
         assert!(!alone(true, 60, &[&own, &without]), "nobody has it");
         assert!(!alone(true, 60, &[&own]), "there is nobody else");
+    }
+
+    #[test]
+    fn a_full_dispatcher_does_not_say_how_many_slots_it_has() {
+        let (mut roster, id) = (Roster::default(), SessionId::random());
+        let config = |sessions_max| DispatcherConfig { sessions_max, ..DispatcherConfig::default() };
+        assert_eq!(slots_to_show(&roster, &config(1)), Some(0));
+        let (worker, _received) = attached(1, 8);
+        roster.attach(id, worker, Instant::now());
+        assert_eq!(slots_to_show(&roster, &config(2)), Some(8));
+        assert_eq!(slots_to_show(&roster, &config(1)), None);
     }
 
     #[test]

@@ -4,10 +4,12 @@
 //! Where a worker begins is chance, and there it stays: after a restart of dispatchers one of them may have all workers,
 //! and then it hands out a herd alone. Slots are counted, over all queues: each dispatcher serves each queue.
 //!
-//! Invariant: a worker goes only if it leaves a fair share behind. So nobody comes to have too little by sending, whoever
-//! else sends at the same moment; where a worker arrives is less missing, or somebody sends it on; and of two dispatchers
-//! only one ever has more than the half. Deliberately not here: where a worker goes. It turns to the next address of its
-//! own list, which may be this one again: whoever was sent away once is left alone for longer and longer.
+//! Invariant: a worker goes only if what stays is at least a fair share, by what the last list shows. So no dispatcher falls
+//! below its share by sending, even if others send at the same moment. The worker arrives at a dispatcher that needs it, or is
+//! sent on from there. Of two dispatchers at most one has more than half. A worker between two dispatchers is in no list: one
+//! that takes longer than the pause may be followed by one too many, which comes back the same way. Deliberately not here:
+//! where a worker goes. It turns to the next address of its own list, which may be this one again: a worker that was sent
+//! away and came back is left alone, each time for twice as long.
 
 use model::ids::SessionId;
 use std::cmp::Reverse;

@@ -9,6 +9,12 @@ use model::ids::SessionId;
 use std::time::{Duration, Instant};
 
 impl Roster {
+    /// Whether a worker may come, of `sessions_max` at most; one whose session is still here has its place.
+    pub fn has_room(&self, earlier: Option<SessionId>, sessions_max: usize) -> bool {
+        let known = earlier.is_some_and(|id| self.sessions.contains_key(&id));
+        known || self.sessions.len() < sessions_max
+    }
+
     /// The connected workers that take runs.
     pub fn loads(&self) -> Vec<Load> {
         let here = self.sessions.iter().filter(|(_, session)| session.link.is_some() && !session.draining);
@@ -33,7 +39,7 @@ impl Roster {
     }
 
     /// Ends the connections of workers that were sent away `limit` ago and are still here: they get no runs here, and would
-    /// have none anywhere.
+    /// get none anywhere else.
     pub fn close_lingering(&self, limit: Duration, now: Instant) {
         let lingers = |sent: Instant| now.saturating_duration_since(sent) >= limit;
         let lingering = self.sessions.values().filter(|session| session.sent_away.is_some_and(lingers));

@@ -191,6 +191,22 @@ fn who_is_sent_away_gets_no_run_and_has_a_moment_to_go_by_itself() {
 }
 
 #[test]
+fn a_full_dispatcher_takes_nobody_but_who_has_a_session_here() {
+    let (mut roster, now, id) = (Roster::default(), Instant::now(), SessionId::random());
+    assert!(roster.has_room(None, 1));
+    let (attached, _received) = attached(1, 1);
+    roster.attach(id, attached, now);
+    assert!(roster.has_room(None, 2));
+    assert!(!roster.has_room(None, 1) && !roster.has_room(Some(SessionId::random()), 1));
+    assert!(roster.has_room(Some(id), 1));
+    roster.detach(id, 1);
+    assert!(!roster.has_room(None, 1), "its worker is missed, and may come back");
+    assert!(roster.has_room(Some(id), 1));
+    roster.forget(id, 1);
+    assert!(roster.has_room(None, 1));
+}
+
+#[test]
 fn what_an_older_connection_still_brings_does_not_touch_the_present_one() {
     let (mut roster, now, id) = (Roster::default(), Instant::now(), SessionId::random());
     let (old, _old_end) = attached(1, 1);
