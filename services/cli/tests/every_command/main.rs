@@ -8,6 +8,7 @@
 
 mod cases;
 mod normal;
+mod refused;
 mod stage;
 
 use cases::{CASES, ERRORS};

@@ -2,17 +2,19 @@
 
 use chrono::{NaiveDate, TimeDelta, Utc};
 use stack::dev::{Options, Stack};
+use stack::postgres::Postgres;
 use stack::testkit::TempFolder;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
 /// The files that commands are given, by their names.
-const FILES: [(&str, &str); 7] = [
+const FILES: [(&str, &str); 8] = [
     ("jobs.yaml", JOBS),
     ("new.yaml", NEW),
     ("created-{f}.yaml", CREATED),
     ("wrong.yaml", WRONG),
     ("unreadable.yaml", UNREADABLE),
+    ("misspelt.yaml", MISSPELT),
     ("crontab", "CRON_TZ=Europe/Berlin\n0 9 * * 1-5 /opt/close-books.sh --all\n@reboot warm-up\n"),
     ("cronjobs.yaml", CRON_JOB),
 ];
@@ -42,6 +44,11 @@ kind: Job\nname: wrong\nschedule: '61 9 * * *'\nmaxRuntime: long\npriority: firs
 kind: CheckIn\nname: quiet\nperiod: 1x\ngrace: 0s\n---
 kind: Job\nname: right\nname: twice\nschedule: '@daily'\njitter: 1h30\nrun: {handler: {name: h}}\n";
 
+/// A field that is none, and a channel that is wrong and named.
+const MISSPELT: &str = "\
+kind: Channel\nname: night\nwebhook: {url: ops.example}\n---
+kind: Job\nname: misspelt\nshedule: '@daily'\nalert: {channels: [night]}\nrun: {handler: {name: h}}\n";
+
 const CRON_JOB: &str = "\
 apiVersion: batch/v1\nkind: CronJob\nmetadata: {name: month-end, namespace: billing}\nspec:\n  schedule: '0 6 1 * *'
   jobTemplate:\n    spec:\n      template:\n        spec:\n          containers:\n          - image: report:3\n            command: [report, --month]\n";
@@ -57,6 +64,12 @@ fn alert_of(job: &str) -> String {
     format!("00000000-0000-4000-8000-00000000e00{}", number.map_or(0, |number| number + 1))
 }
 
+/// Does statements in the cell's schema; rows as lines.
+pub async fn sql(postgres: &Postgres, statements: &str) -> String {
+    let statements = format!("SET search_path = main; {statements}");
+    postgres.psql("postgres", &statements).await.expect("sound statements")
+}
+
 /// A registry and its database, and what is typed for words in braces.
 pub struct Stage {
     stack: Stack,
@@ -68,24 +81,17 @@ pub struct Stage {
 
 impl Stage {
     pub async fn set() -> Self {
-        service::runtime::install_crypto();
-        let folder = TempFolder::create("every-command").expect("a temporary folder");
-        let mut options = Options::for_tests(folder.path());
-        (options.tickers, options.dispatchers, options.agents, options.watchdogs) = (0, 0, 0, 0);
-        let mut stack = Stack::start(options).await.expect("a registry");
+        let folder = Self::folder();
+        let mut stage = Self::of(Options::for_tests(folder.path()), folder).await;
         let today = Utc::now().date_naive();
         let [yesterday, ran, before] = [1, 2, 3].map(|days| today - TimeDelta::days(days));
         let ran = format!("{ran}T09:00:00Z");
-        let database = stack.postgres().url();
-        let file = stack.endpoints().admin_token_file;
-        let token = std::fs::read_to_string(file).expect("the administrator's token").trim().to_owned();
-        let plain = stack.endpoints().registry.rest.replacen("http://", "https://", 1);
-        let words = vec![
+        let plain = stage.stack.endpoints().registry.rest.replacen("http://", "https://", 1);
+        stage.words = vec![
             ("{tls}".to_owned(), plain),
             ("{yesterday}".to_owned(), yesterday.to_string()),
             ("{ran}".to_owned(), ran.clone()),
         ];
-        let mut stage = Self { stack, token, database, words, folder };
         stage.sql(&format!("SELECT esc_make_partitions('{before}', '{}')", today + TimeDelta::days(2))).await;
         stage.write_files();
         stage.prints("apply -f jobs.yaml");
@@ -95,21 +101,45 @@ impl Stage {
         stage
     }
 
+    /// One on which nothing is yet, with a registry alone of what `options` have.
+    pub async fn of(mut options: Options, folder: TempFolder) -> Self {
+        service::runtime::install_crypto();
+        (options.tickers, options.dispatchers, options.agents, options.watchdogs) = (0, 0, 0, 0);
+        let mut stack = Stack::start(options).await.expect("a registry");
+        let database = stack.postgres().url();
+        let file = stack.endpoints().admin_token_file;
+        let token = std::fs::read_to_string(file).expect("the administrator's token").trim().to_owned();
+        Self { stack, token, database, words: Vec::new(), folder }
+    }
+
+    /// Where a stage may be set.
+    pub fn folder() -> TempFolder {
+        TempFolder::create("every-command").expect("a temporary folder")
+    }
+
     pub async fn stop(self) {
         self.stack.stop().await.expect("it stops");
     }
 
     /// Statements, as other services would send them.
     async fn sql(&mut self, statements: &str) {
-        let statements = format!("SET search_path = main; {statements}");
-        self.stack.postgres().psql("postgres", &statements).await.expect("sound statements");
+        sql(self.postgres(), statements).await;
+    }
+
+    /// Its database.
+    pub fn postgres(&mut self) -> &Postgres {
+        self.stack.postgres()
+    }
+
+    /// A file where commands are typed.
+    pub fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.typed().join(name), text).expect("written");
     }
 
     fn write_files(&self) {
         for (name, text) in FILES {
             for (format, _) in super::FORMATS {
-                let path = self.folder().join(name.replace("{f}", format));
-                std::fs::write(path, text.replace("{f}", format)).expect("written");
+                self.write(&name.replace("{f}", format), &text.replace("{f}", format));
             }
         }
     }
@@ -137,7 +167,7 @@ impl Stage {
         let text = format!(
             "kind: Job\nname: {name}\nschedule: '{schedule}'\nstartsAt: {starts_at}\nrun: {{exec: {{argv: ['true']}}}}\n"
         );
-        std::fs::write(self.folder().join(&file), text).expect("written");
+        self.write(&file, &text);
         self.prints(&format!("create -f {file}"));
     }
 
@@ -154,7 +184,7 @@ impl Stage {
             self.prints(&format!("checkins create kept-{format} --period 86400"));
         }
         for (word, file) in [("{acme}", "acme-token"), ("{viewer}", "viewer-token")] {
-            let token = std::fs::read_to_string(self.folder().join(file)).expect("a token").trim().to_owned();
+            let token = std::fs::read_to_string(self.typed().join(file)).expect("a token").trim().to_owned();
             self.words.push((word.to_owned(), token));
         }
     }
@@ -176,17 +206,22 @@ impl Stage {
 
     /// What a command did, in an environment that says nothing else than the registry, the database and `environment`.
     pub fn run(&self, words: &[&str], environment: &[&str]) -> Output {
+        self.command(words, environment).output().expect("the command line starts")
+    }
+
+    /// A command that is still to be run, alike.
+    pub fn command(&self, words: &[&str], environment: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_escapement"));
-        command.args(words).env_clear().current_dir(self.folder());
-        command.env("HOME", self.folder()).env("ESCAPEMENT_DATABASE_URL", &self.database);
+        command.args(words).env_clear().current_dir(self.typed());
+        command.env("HOME", self.typed()).env("ESCAPEMENT_DATABASE_URL", &self.database);
         command.env("ESCAPEMENT_SERVER", &self.stack.endpoints().registry.rest);
         command.env("ESCAPEMENT_TOKEN", &self.token);
         command.envs(environment.iter().filter_map(|pair| pair.split_once('=')));
-        command.output().expect("the command line starts")
+        command
     }
 
     /// What a command printed that had to succeed.
-    fn prints(&self, line: &str) -> String {
+    pub fn prints(&self, line: &str) -> String {
         let words = self.words(line);
         let output = self.run(&words.iter().map(String::as_str).collect::<Vec<_>>(), &[]);
         assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
@@ -194,7 +229,7 @@ impl Stage {
     }
 
     /// Where commands are typed.
-    fn folder(&self) -> PathBuf {
+    fn typed(&self) -> PathBuf {
         let folder = self.folder.path().join("typed");
         std::fs::create_dir_all(&folder).expect("a folder");
         folder.canonicalize().expect("it is there")
@@ -202,7 +237,7 @@ impl Stage {
 
     /// Texts of this run, and what stands for them.
     pub fn fixed(&self) -> Vec<(String, &'static str)> {
-        let folder = self.folder().to_str().expect("a text").to_owned();
+        let folder = self.typed().to_str().expect("a text").to_owned();
         vec![(folder, "/home/ann"), (self.token.clone(), "esc_SECRET")]
     }
 }
