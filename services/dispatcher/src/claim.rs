@@ -296,33 +296,4 @@ fn sleep_until(due: Due, rest: Rest) -> Sleep {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_loop_sleeps_until_the_next_row_is_due_and_never_longer_than_a_second() {
-        let due = |overdue, wait: Option<u64>| Due { overdue, wait: wait.map(Duration::from_millis) };
-        let (free, full) = (Rest::default(), Rest { full: true, ..Rest::default() });
-        assert_eq!(sleep_until(due(false, Some(40)), free), Sleep::For(Duration::from_millis(40)));
-        assert_eq!(sleep_until(due(false, Some(60_000)), free), Sleep::For(SLEEP_MAX));
-        assert_eq!(sleep_until(due(false, None), full), Sleep::For(SLEEP_MAX));
-        assert_eq!(sleep_until(due(true, Some(900)), free), Sleep::For(SLEEP_OVERDUE));
-        assert_eq!(sleep_until(due(true, Some(20)), full), Sleep::ForSlot(Duration::from_millis(20)));
-    }
-
-    #[test]
-    fn claims_begin_small_and_grow_to_the_limit_while_they_take_all_they_may() {
-        let batches =
-            std::iter::successors(Some(first_batch(2_000)), |batch| Some(next_batch(*batch, 2_000)));
-        assert_eq!(batches.take(4).collect::<Vec<_>>(), [256, 1_024, 2_000, 2_000]);
-        assert_eq!((first_batch(100), next_batch(100, 100)), (100, 100));
-    }
-
-    #[test]
-    fn what_a_limit_holds_is_tried_again_when_a_run_ends_and_no_tenant_waits_for_its_turn() {
-        let due = Due { overdue: true, wait: None };
-        let held = Rest { held: true, ..Rest::default() };
-        assert_eq!(sleep_until(due, held), Sleep::ForSlot(SLEEP_OVERDUE));
-        assert_eq!(sleep_until(due, Rest { crowded: true, ..held }), Sleep::ForSlot(SLEEP_CROWDED));
-    }
-}
+mod tests;

@@ -279,3 +279,6 @@ fn note_acceptance(shared: &Shared, report: &Report, done: &mut Done) {
         tracing::warn!(run = %attempt.key.idempotency_key(), lateness_ms, session = %report.session, "A run started late");
     }
 }
+
+#[cfg(test)]
+mod tests;

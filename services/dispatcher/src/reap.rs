@@ -87,3 +87,6 @@ async fn end(
     }
     Ok(ended.len())
 }
+
+#[cfg(test)]
+mod tests;

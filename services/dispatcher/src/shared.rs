@@ -170,6 +170,15 @@ impl Reaping<'_> {
     }
 }
 
+#[cfg(test)]
+impl Reaping<'_> {
+    /// As if it had been decided then.
+    pub(crate) fn decided_at(mut self, then: Instant) -> Self {
+        self.begun = then;
+        self
+    }
+}
+
 impl Drop for Reaping<'_> {
     fn drop(&mut self) {
         self.shared.contact().end_reaping();

@@ -1,5 +1,9 @@
 //! Values for this crate's own tests.
 
+#[path = "../tests/support/cell.rs"]
+pub(crate) mod cell;
+pub(crate) mod idle;
+
 use crate::definitions::Handout;
 use crate::roster::{Attached, Link};
 use chrono::DateTime;

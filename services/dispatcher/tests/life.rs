@@ -114,6 +114,24 @@ async fn a_start_that_is_said_again_counts_once_as_late() {
     }
 }
 
+/// A retry waits on purpose.
+#[tokio::test]
+async fn the_start_of_a_second_attempt_does_not_count_as_late() {
+    let cell = Cell::create().await;
+    let dispatcher = cell.dispatcher("one").await;
+    let (mut worker, _) = dispatcher.worker(&cell, 1).await;
+    cell.due(cell.job(60_000).await, 1).await;
+    let (_, run) = attempt(&worker.assignment().await);
+    worker.complete(&run, Outcome::Failed).await;
+    assert_eq!(worker.answer().await, Answer::Recorded);
+    let (second, run) = attempt(&worker.assignment().await);
+    assert_eq!(second.attempt, 2);
+    worker.accept(&run).await;
+    worker.complete(&run, Outcome::Succeeded).await;
+    assert_eq!(worker.answer().await, Answer::Recorded);
+    assert_eq!(times_late(&dispatcher).await, 0);
+}
+
 /// How many starts the dispatcher's metrics have counted.
 async fn times_late(dispatcher: &Dispatcher) -> u64 {
     let address = dispatcher.http.strip_prefix("http://").expect("an address");

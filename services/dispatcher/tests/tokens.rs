@@ -75,6 +75,26 @@ async fn a_revoked_token_asks_for_no_standing() {
     assert_eq!(asked().await, Err(Code::Unauthenticated));
 }
 
+#[tokio::test]
+async fn a_worker_whose_token_is_one_tenants_gets_no_run_of_another() {
+    let cell = Cell::create().await;
+    let dispatcher = cell.dispatcher("one").await;
+    let tenant = TenantId(uuid::Uuid::new_v4());
+    cell.meddle(&format!("INSERT INTO tenant (id, name) VALUES ('{tenant}', 'other')")).await;
+    let secret = token(&cell, Some(tenant), Role::Worker).await;
+    let two_slots = Hello { slots: 2, ..hello() };
+    let mut worker = Worker::dial(&dispatcher.address, &secret, two_slots).await.unwrap();
+    let Some(to_worker::Message::Welcome(_)) = worker.next().await else { panic!("no Welcome") };
+    cell.due(cell.job(60_000).await, 2).await;
+    let own = cell.due(cell.job(60_000).await, 1).await;
+    let job = own.job_id;
+    cell.meddle(&format!("UPDATE run_queue SET tenant_id = '{tenant}' WHERE job_id = '{job}'")).await;
+    // Whatever it may take, one claim does.
+    let assignment = worker.beat_until((0, &[]), "its run", support::an_assignment).await;
+    assert_eq!(attempt(&assignment).0.key, own);
+    assert_eq!(cell.count("SELECT count(*) FROM run_lease").await, 1);
+}
+
 /// The rows of docs/security.md that are dispatchers'.
 #[tokio::test]
 async fn the_workers_methods_answer_exactly_the_roles_of_the_matrix() {

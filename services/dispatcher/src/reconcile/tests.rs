@@ -1,5 +1,6 @@
 use super::*;
 use crate::roster::{Held, Said};
+use crate::testing::idle::Idle;
 use crate::testing::lease;
 use chrono::DateTime;
 use model::ids::DispatcherId;
@@ -123,4 +124,40 @@ fn a_newer_attempt_of_a_held_run_is_sent_and_the_older_one_is_held_no_more() {
     let plan = compared(id, known, std::slice::from_ref(&newer));
     assert_eq!(delivered(&plan), [newer.key]);
     assert_eq!(plan.release, [(id, message::attempt_of(&older))]);
+}
+
+/// A run whose time was over long ago.
+async fn overdue_run(idle: &Idle) -> AttemptRef {
+    let attempt = idle.in_hand(&idle.worker().await).await;
+    let overdue = "UPDATE run_lease SET accepted_at = claimed_at, deadline = claimed_at - interval '1 hour'";
+    idle.cell.meddle(overdue).await;
+    attempt
+}
+
+#[tokio::test]
+async fn nobodys_time_is_over_by_a_clock_that_jumped() {
+    let mut idle = Idle::create().await;
+    let attempt = overdue_run(&idle).await;
+    run_once(&idle.shared).await.expect("compared");
+    let ended = idle.reports.try_recv().expect("an end");
+    assert_eq!(ended.attempt, attempt);
+    let looked = Instant::now();
+    let now = store::clock::now(&idle.cell.store).await.expect("a clock");
+    assert!(!idle.shared.steadiness.seen(now + Duration::from_secs(3_600), looked, looked));
+    run_once(&idle.shared).await.expect("looked");
+    assert!(idle.reports.try_recv().is_err(), "it may have jumped back");
+}
+
+#[tokio::test]
+async fn a_comparison_waits_for_the_claim_whose_runs_are_not_handed_out_yet() {
+    let mut idle = Idle::create().await;
+    overdue_run(&idle).await;
+    let (shared, reports) = (&idle.shared, &mut idle.reports);
+    let claiming = shared.claiming.lock().await;
+    let mut comparing = std::pin::pin!(run_once(shared));
+    let compared = tokio::time::timeout(Duration::from_millis(300), comparing.as_mut()).await;
+    assert!(compared.is_err() && reports.try_recv().is_err(), "not while somebody claims");
+    drop(claiming);
+    comparing.await.expect("compared");
+    assert!(reports.try_recv().is_ok());
 }
