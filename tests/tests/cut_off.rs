@@ -58,7 +58,8 @@ async fn a_dispatcher_alone_cut_off_from_the_database_sends_its_workers_to_anoth
 async fn workers_that_are_all_at_one_dispatcher_come_to_be_at_both_and_keep_their_runs() {
     let options = |options: Options| {
         let options = Options { agents: 4, agent_slots: 2, ..options };
-        options.setting(Role::Dispatcher, "spread_after_ms = 2000")
+        // Longer than a dispatcher that was killed is listed: nobody is sent to it.
+        options.setting(Role::Dispatcher, "spread_after_ms = 10000")
     };
     let mut cell = Cell::start_with(options).await;
     cell.leader().await;
@@ -83,10 +84,12 @@ async fn workers_that_are_all_at_one_dispatcher_come_to_be_at_both_and_keep_thei
         cell.api.wait_for_runs(name, "RUNNING", 1).await;
     }
 
+    let before = cell.metric("dispatcher-1", "dispatcher_sessions_moved").await;
     cell.stack.restart("dispatcher-2").await.expect("started again");
     wait_for(PATIENCE, "two workers at each", async || (spread(&mut cell).await == [2, 2]).then_some(()))
         .await;
-    assert!(cell.metric("dispatcher-1", "dispatcher_sessions_moved").await >= 2.0);
+    let moved = cell.metric("dispatcher-1", "dispatcher_sessions_moved").await - before;
+    assert!(moved >= 2.0, "they were sent since then, not before: {moved}");
     assert!(cell.log("dispatcher-1").contains("this one has more than its share"), "it said so");
     std::fs::write(&gate, "").expect("opened");
     for name in &jobs {
