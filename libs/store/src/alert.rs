@@ -225,8 +225,8 @@ pub(crate) fn milliseconds(interval: Duration) -> Option<i64> {
     i64::try_from(interval.as_millis()).ok().filter(|interval| *interval > 0)
 }
 
-/// Locks up to `limit` open alerts that have nothing left to complain about. Which success ends one of a kind that this
-/// version does not know is for a later one to say.
+/// Locks up to `limit` open alerts that have nothing left to complain about. An alert of a kind that this version does not
+/// know is not ended by a success: only a later release knows which success would count.
 ///
 /// # Errors
 /// [`StoreError::Database`].

@@ -69,8 +69,19 @@ pub async fn page(
 pub struct OfTenants {
     /// Those that can be used, by name. One whose wishes this version can't read is told everything.
     pub channels: BTreeMap<TenantId, Vec<Channel>>,
-    /// Those of which this version can't read where they lead, and why.
-    pub unreadable: BTreeMap<Uuid, String>,
+    /// Channels whose target this version can't read, with the reason.
+    pub unreadable: BTreeMap<Uuid, Unreadable>,
+}
+
+/// A channel whose target this version can't read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unreadable {
+    /// Whose it is.
+    pub tenant_id: TenantId,
+    /// Its name.
+    pub name: String,
+    /// Why it can't be read.
+    pub problem: String,
 }
 
 /// Every channel of these tenants.
@@ -89,7 +100,9 @@ pub async fn of_tenants(tx: &Transaction<'_>, tenants: &[TenantId]) -> Result<Of
                 found.channels.entry(channel.tenant_id).or_default().push(channel);
             }
             Err(error) => {
-                found.unreadable.insert(row.get("id"), error.to_string());
+                let (tenant_id, name) = (TenantId(row.get("tenant_id")), row.get("name"));
+                let unreadable = Unreadable { tenant_id, name, problem: error.to_string() };
+                found.unreadable.insert(row.get("id"), unreadable);
             }
         }
     }

@@ -9,6 +9,7 @@ use chrono::{DateTime, Utc};
 use model::ids::{JobId, RunKey, TenantId};
 use model::job::Definition;
 use std::collections::BTreeMap;
+use std::time::Duration;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
@@ -107,18 +108,49 @@ fn end(row: &Row) -> (RunKey, DateTime<Utc>) {
     (RunKey::new(JobId(row.get("job_id")), row.get("scheduled_for")), row.get("at"))
 }
 
-/// Up to `limit` runs whose attempt takes longer than their owners allow, or took: of those since `since` that ended
-/// after `from`; with when it became too long.
+/// A job whose owner asks to be told of something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Asking {
+    /// Which.
+    pub job_id: JobId,
+    /// The owner is told of an attempt that takes longer; of none when there is nothing here.
+    pub runtime_over: Option<Duration>,
+}
+
+/// Up to `limit` jobs after `after`, by id, whose owners ask to be told of anything but deadlines; none: from the first on.
+///
+/// # Errors
+/// [`StoreError::Database`].
+pub async fn slow_jobs(
+    tx: &Transaction<'_>,
+    after: Option<JobId>,
+    limit: i64,
+) -> Result<Vec<Asking>, StoreError> {
+    let after = after.map_or(Uuid::nil(), |job| job.0);
+    let rows = tx.query(sql!("verdict/slow_jobs.sql"), &[&after, &limit]).await?;
+    let asking = rows.iter().map(|row| {
+        let over = row.get::<_, Option<i64>>("over").and_then(|millis| u64::try_from(millis).ok());
+        Asking { job_id: JobId(row.get("id")), runtime_over: over.map(Duration::from_millis) }
+    });
+    Ok(asking.collect())
+}
+
+/// Up to `limit` runs of these jobs whose attempt takes longer than each of them allows, or took: of those since `since`
+/// that ended after `from`; with when it became too long.
 ///
 /// # Errors
 /// [`StoreError::Database`].
 pub async fn slow(
     tx: &Transaction<'_>,
+    jobs: &[(JobId, Duration)],
     from: DateTime<Utc>,
     since: DateTime<Utc>,
     limit: i64,
 ) -> Result<Vec<(RunKey, DateTime<Utc>)>, StoreError> {
-    let rows = tx.query(sql!("verdict/slow.sql"), &[&from, &since, &limit]).await?;
+    let millis = |over: &Duration| i64::try_from(over.as_millis()).unwrap_or(i64::MAX);
+    let (ids, overs): (Vec<_>, Vec<_>) = jobs.iter().map(|(job, over)| (job.0, millis(over))).unzip();
+    let params: [&(dyn ToSql + Sync); 5] = [&ids, &overs, &from, &since, &limit];
+    let rows = tx.query(sql!("verdict/slow.sql"), &params).await?;
     let slow = rows
         .iter()
         .map(|row| (RunKey::new(JobId(row.get("job_id")), row.get("scheduled_for")), row.get("since")));

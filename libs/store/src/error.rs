@@ -112,6 +112,12 @@ impl StoreError {
         matches!(self, Self::Database { source, .. } if source.code() == Some(&SqlState::LOCK_NOT_AVAILABLE))
     }
 
+    /// True when a statement was ended because it took too long, or a lock was not to be had in time.
+    pub fn is_out_of_time(&self) -> bool {
+        matches!(self, Self::Database { source, .. } if source.code() == Some(&SqlState::QUERY_CANCELED))
+            || self.is_busy()
+    }
+
     /// True when a unique index refused a row; `constraint` is its name.
     pub fn violates(&self, constraint: &str) -> bool {
         match self {

@@ -112,19 +112,24 @@ async fn the_statements_of_alerts_and_check_ins_use_their_indexes_on_full_tables
     let ids: Vec<Uuid> = vec![Uuid::from_u128(1), Uuid::from_u128(2)];
     let (now, tenant) = (chrono::Utc::now(), model::ids::TenantId::DEFAULT.0);
     let (later, yesterday) = (now + chrono::Duration::minutes(1), now - chrono::Duration::days(1));
-    let instants = vec![now, now];
+    let (instants, overs) = (vec![now, now], vec![1_000_i64, 1_000]);
     let any: Option<Uuid> = None;
     let (none, open): (Vec<&str>, Vec<&str>) = (Vec::new(), vec!["OPEN"]);
     let (hash, names) = (vec![7_u8; 32], vec!["check-in-7"]);
     let (seen, snapshot) = ("19900:19900:", "20000:20000:");
-    let statements: [(&str, Vec<&(dyn ToSql + Sync)>, &[&str]); 20] = [
+    let statements: [(&str, Vec<&(dyn ToSql + Sync)>, &[&str]); 21] = [
         (
             "verdict/late_ends",
             vec![&now, &seen, &snapshot, &yesterday, &5_000_i64],
             &["job_alert_on", "run_event_by_xid"],
         ),
         ("verdict/ends", vec![&now, &later, &yesterday, &5_000_i64], &["job_alert_on", "run_outcome"]),
-        ("verdict/slow", vec![&now, &yesterday, &5_000_i64], &["job_alert_on", "run_lease_", "verdict_pkey"]),
+        ("verdict/slow_jobs", vec![&ids[0], &5_000_i64], &["job_alert_on"]),
+        (
+            "verdict/slow",
+            vec![&ids, &overs, &now, &yesterday, &5_000_i64],
+            &["run_lease_", "run_", "verdict_pkey"],
+        ),
         ("verdict/streak", vec![&ids, &instants, &yesterday], &["run_"]),
         ("verdict/told", vec![&ids, &instants], &["verdict_pkey"]),
         ("verdict/owners", vec![&ids], &["job_pkey"]),

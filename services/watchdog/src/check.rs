@@ -12,6 +12,7 @@ mod complain;
 mod ends;
 mod remind;
 mod resolve;
+mod slow;
 mod tell;
 
 use crate::dates::Dates;
@@ -31,6 +32,24 @@ use store::{Retry, Store, StoreError, Transaction};
 
 /// Transactions of one cycle at most; a backlog goes on in the next one, after the rest of the cycle's work.
 const BATCHES_MAX: usize = 20;
+
+pub use slow::Share;
+
+/// What a leader remembers from one cycle to the next.
+#[derive(Debug, Default)]
+pub struct Memory {
+    /// The calendars that it has read.
+    dates: Dates,
+    /// The jobs whose slow runs it has looked for.
+    slow: slow::Round,
+}
+
+impl Memory {
+    /// Of a leader that has just begun, and looks for slow runs of so many jobs in each cycle.
+    pub fn with(share: Share) -> Self {
+        Self { slow: slow::Round::of(share), ..Self::default() }
+    }
+}
 
 /// How much one transaction takes on.
 #[derive(Debug, Clone, Copy)]
@@ -80,26 +99,30 @@ enum Work {
     CheckIns,
     Resolve,
     Remind,
+    LookAtSlow,
 }
 
 impl Work {
-    /// In the order of a cycle. What has recovered is resolved before anything of it is told again.
-    const ALL: [Self; 5] = [Self::Judge, Self::LookAtEnds, Self::CheckIns, Self::Resolve, Self::Remind];
+    /// In the order of a cycle. What has recovered is resolved before anything of it is told again; what costs most is last,
+    /// so that no other waits for it.
+    const ALL: [Self; 6] =
+        [Self::Judge, Self::LookAtEnds, Self::CheckIns, Self::Resolve, Self::Remind, Self::LookAtSlow];
 
     async fn once(
         self,
         store: &Store,
         term: Term,
         limits: Limits,
-        dates: &mut Dates,
+        memory: &mut Memory,
         latest: Latest<'_>,
     ) -> Result<Summary, StoreError> {
         match self {
-            Self::Judge => judge_batch(store, term, limits, dates, latest).await,
+            Self::Judge => judge_batch(store, term, limits, &mut memory.dates, latest).await,
             Self::LookAtEnds => ends::look(store, term).await,
             Self::CheckIns => check_ins::batch(store, term, limits.jobs, latest).await,
             Self::Resolve => resolve::batch(store, term, limits.jobs).await,
             Self::Remind => remind::batch(store, term, limits.jobs).await,
+            Self::LookAtSlow => slow::look(store, term, &mut memory.slow).await,
         }
     }
 }
@@ -112,10 +135,11 @@ fn has_jumped(at: DateTime<Utc>, latest: Latest<'_>) -> bool {
     latest().is_some_and(|latest| at > latest)
 }
 
-/// One cycle: judges what is due, looks at what else has ended, resolves what has recovered, and tells again what
-/// nobody looks after. `leads` is asked before each transaction; `dates` are the calendars that earlier cycles have
-/// read; what the clock shows to be due after `latest` is left to the next cycle. Of what one kind of work fails with,
-/// as a row that can't be read, the others know nothing: they are done all the same.
+/// One cycle: judges what is due, looks at what else has ended, resolves what has recovered, tells again what nobody looks
+/// after, and looks for slow runs. `leads` is asked before each transaction; `memory` is what earlier cycles have left; what
+/// the clock shows to be due after `latest` is left to the next cycle. Of what one kind of work fails with, as a row that
+/// can't be read or a statement that takes too long, the others know nothing: they are done all the same. When a second
+/// kind runs out of time it is the database that is slow: the cycle ends, and does not wait for each of them.
 ///
 /// # Errors
 /// [`StoreError::Fenced`] when a later watchdog leads; else what the database failed with first. What was committed
@@ -124,20 +148,21 @@ pub async fn run_once(
     store: &Store,
     term: Term,
     limits: Limits,
-    dates: &mut Dates,
+    memory: &mut Memory,
     leads: impl Fn() -> bool,
     latest: Latest<'_>,
 ) -> Result<Summary, StoreError> {
-    let (mut summary, mut behind, mut failed) = (Summary::default(), false, None);
+    let (mut summary, mut behind, mut out_of_time, mut failed) = (Summary::default(), false, false, None);
     for work in Work::ALL {
         for _ in 0..BATCHES_MAX {
             if !leads() {
                 return failed.map_or(Ok(summary), Err);
             }
-            match work.once(store, term, limits, dates, latest).await {
+            match work.once(store, term, limits, memory, latest).await {
                 Ok(done) => summary += done,
-                Err(error) if is_of_this_work(&error) => {
+                Err(error) if is_of_this_work(&error) && !(out_of_time && error.is_out_of_time()) => {
                     summary.more = false;
+                    out_of_time |= error.is_out_of_time();
                     failed.get_or_insert(error);
                 }
                 Err(error) => return Err(error),
@@ -154,7 +179,8 @@ pub async fn run_once(
 
 /// Whether it is what was asked that failed, and not the database or our leading.
 fn is_of_this_work(error: &StoreError) -> bool {
-    !matches!(error, StoreError::Fenced { .. }) && matches!(error.retry(), Retry::Split | Retry::Never)
+    let is_refused = matches!(error.retry(), Retry::Split | Retry::Never);
+    !matches!(error, StoreError::Fenced { .. }) && (is_refused || error.is_out_of_time())
 }
 
 async fn judge_batch(

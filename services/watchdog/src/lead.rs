@@ -4,8 +4,7 @@
 //! trusted; what a frozen leader would still write is refused by the fence. A database that can't be reached ends
 //! no leadership: no other watchdog could write either.
 
-use crate::check::{self, Limits, Summary};
-use crate::dates::Dates;
+use crate::check::{self, Limits, Memory, Summary};
 use crate::metrics::Metrics;
 use crate::system::{self, Heartbeat, Watch, group};
 use election::{Candidate, Leadership, Role};
@@ -64,7 +63,7 @@ enum End {
 /// One leadership while it lasts.
 struct Reign {
     term: Term,
-    dates: Dates,
+    memory: Memory,
     guard: Guard,
     /// None until the database has said what is open.
     watch: Option<Watch>,
@@ -176,7 +175,7 @@ impl Lead {
         self.metrics.leads(true);
         tracing::info!(term = term.revision, "Leading");
         let mut reign =
-            Reign { term, dates: Dates::default(), guard: Guard::new(self.clock_jump_guard), watch: None };
+            Reign { term, memory: Memory::default(), guard: Guard::new(self.clock_jump_guard), watch: None };
         let leads = || leadership.valid_for().is_some();
         loop {
             beat.beat();
@@ -229,7 +228,7 @@ impl Lead {
             let guard = &reign.guard;
             let latest = || guard.latest(Instant::now());
             let judged =
-                check::run_once(&self.store, term, self.limits, &mut reign.dates, leads, &latest).await;
+                check::run_once(&self.store, term, self.limits, &mut reign.memory, leads, &latest).await;
             // What can't be judged keeps nobody from being told of what was.
             let told = group::run_once(&self.store, term, &self.system).await;
             summary += judged?;

@@ -18,7 +18,6 @@ mod system;
 pub mod walk;
 
 pub use config::WatchdogConfig;
-pub use dates::Dates;
 pub use lead::Lead;
 pub use metrics::Metrics;
 

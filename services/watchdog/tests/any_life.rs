@@ -18,8 +18,7 @@ use schedule::{DateSets, Owner, Schedule};
 use std::collections::BTreeMap;
 use store::fence::Term;
 use support::{Cell, definition, noon, rows};
-use watchdog::Dates;
-use watchdog::check::{self, Limits, Summary};
+use watchdog::check::{self, Limits, Memory, Summary};
 
 const JOBS: usize = 40;
 const STEPS: i64 = 24;
@@ -97,12 +96,12 @@ struct Look {
 /// Judges everything that is due, in batches of a random size, some of which a crash interrupts.
 async fn look(cell: &Cell, term: Term, committed: i64, dice: &mut Dice, total: &mut Summary) -> Look {
     let limits = Limits { jobs: [3, 100][dice.below(2)], occurrences: [5, 1_000][dice.below(2)] };
-    let mut dates = Dates::default();
+    let mut memory = Memory::default();
     loop {
         let transactions = std::cell::Cell::new(1 + dice.below(4));
         let leads = || transactions.replace(transactions.get().saturating_sub(1)) > 0;
         let summary =
-            check::run_once(&cell.store, term, limits, &mut dates, leads, &|| None).await.expect("a cycle");
+            check::run_once(&cell.store, term, limits, &mut memory, leads, &|| None).await.expect("a cycle");
         *total += summary;
         let due = cell.number(
             "SELECT (SELECT count(*) FROM watch_cursor WHERE judge_at <= esc_now()) \

@@ -6,15 +6,15 @@ mod support;
 
 use model::alert::life::State;
 use model::alert::on::On;
-use model::check_in::{Definition, Report};
+use model::check_in::Report;
 use model::ids::{JobId, RunKey, TenantId};
 use model::severity::Severity;
 use std::collections::BTreeMap;
 use std::time::Duration as Time;
 use store::alert_life::{self, Filter};
 use store::fence::Term;
-use store::{alert_channel, alert_delivery, check_in};
-use support::{Cell, definition, noon, rows};
+use store::{alert_channel, alert_delivery};
+use support::{Cell, check_in, definition, noon, rows};
 use uuid::Uuid;
 
 const HOUR: i64 = 3_600;
@@ -26,30 +26,9 @@ async fn cell() -> (Cell, Term) {
     (cell, term)
 }
 
-/// A check-in that is expected each hour, whose token is its name.
-async fn check_in(cell: &Cell, name: &str) {
-    let definition = Definition {
-        schedule: Some("0 * * * *".to_owned()),
-        timezone: "UTC".to_owned(),
-        period: None,
-        grace: Time::from_secs(60),
-        max_runtime: None,
-        channels: vec!["oncall".to_owned()],
-        repeat: None,
-        severity: Severity::Warning,
-        labels: BTreeMap::from([("team".to_owned(), "storage".to_owned())]),
-    };
-    let mut client = cell.store.client("test").await.expect("connected");
-    let tx = client.begin("test").await.expect("begun");
-    let judge_at = Some(noon(HOUR + 63));
-    let new = check_in::New { id: Uuid::new_v4(), name, definition: &definition, secret: name, judge_at };
-    check_in::insert(&tx, TenantId::DEFAULT, noon(0), &new).await.expect("stored");
-    tx.commit().await.expect("committed");
-}
-
 async fn report(cell: &Cell, name: &str, second: i64) {
     cell.clock_to(second).await;
-    check_in::report(&cell.store, name, Report::Success, "").await.expect("noted");
+    store::check_in::report(&cell.store, name, Report::Success, "").await.expect("noted");
 }
 
 /// A later release may know of reports that this one does not.
@@ -152,7 +131,10 @@ async fn runs_of_jobs_whose_owners_want_no_alert_take_no_places_of_others() {
     assert_eq!(keys(ended), [wanted]);
     let late = store::ends::ended_unseen(&tx, &position, position.at, 10).await.expect("asked");
     assert_eq!(keys(late), [wanted]);
-    let slow = store::ends::slow(&tx, noon(0), noon(0), 10).await.expect("asked");
+    let asking = store::ends::slow_jobs(&tx, None, 10).await.expect("asked");
+    let asking: Vec<_> = asking.iter().filter_map(|job| Some((job.job_id, job.runtime_over?))).collect();
+    assert_eq!(asking, [(jobs[1], Time::from_secs(1))]);
+    let slow = store::ends::slow(&tx, &asking, noon(0), noon(0), 10).await.expect("asked");
     assert_eq!(keys(slow), [wanted]);
 }
 

@@ -3,7 +3,7 @@
 mod support;
 
 use support::{Cell, LIMITS, definition, rows};
-use watchdog::{Dates, check};
+use watchdog::check::{self, Memory};
 
 #[tokio::test]
 async fn a_missing_row_opens_one_alert_and_a_later_success_resolves_it() {
@@ -302,7 +302,7 @@ async fn a_deposed_watchdog_writes_nothing_and_its_successor_repeats_nothing() {
     let new = cell.lead(2).await;
 
     cell.clock_to(134).await;
-    let refused = check::run_once(&cell.store, old, LIMITS, &mut Dates::default(), || true, &|| None).await;
+    let refused = check::run_once(&cell.store, old, LIMITS, &mut Memory::default(), || true, &|| None).await;
     assert!(
         matches!(refused, Err(store::StoreError::Fenced { role: "watchdog", revision: 1 })),
         "{refused:?}"
@@ -338,7 +338,7 @@ async fn a_lease_that_is_no_longer_trusted_judges_nothing() {
     let term = cell.lead(1).await;
     cell.job("invoices", &definition("* * * * *", 10)).await;
     cell.clock_to(74).await;
-    let summary = check::run_once(&cell.store, term, LIMITS, &mut Dates::default(), || false, &|| None)
+    let summary = check::run_once(&cell.store, term, LIMITS, &mut Memory::default(), || false, &|| None)
         .await
         .expect("nothing to fail");
     assert_eq!(summary, check::Summary::default());
@@ -353,8 +353,8 @@ async fn nothing_is_judged_by_a_clock_that_shows_more_than_it_may() {
     cell.clock_to(74).await;
     let shown = store::clock::now(&cell.store).await.expect("the time");
     let cycle = async |most: chrono::DateTime<chrono::Utc>| {
-        let (latest, mut dates) = (move || Some(most), Dates::default());
-        check::run_once(&cell.store, term, LIMITS, &mut dates, || true, &latest).await.expect("a cycle")
+        let (latest, mut memory) = (move || Some(most), Memory::default());
+        check::run_once(&cell.store, term, LIMITS, &mut memory, || true, &latest).await.expect("a cycle")
     };
     assert_eq!(cycle(shown - chrono::TimeDelta::seconds(1)).await.judged, 0);
     assert_eq!(cell.number("SELECT count(*) FROM verdict").await, 0);

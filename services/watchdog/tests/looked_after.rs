@@ -19,8 +19,8 @@ use store::fence::Term;
 use store::system_alert::{self, New};
 use support::{Cell, LIMITS, definition, noon, rows};
 use uuid::Uuid;
+use watchdog::check::{self, Memory};
 use watchdog::message::Message;
-use watchdog::{Dates, check};
 
 const HOUR: i64 = 3_600;
 
@@ -265,7 +265,7 @@ async fn a_check_in_is_missed_though_ends_of_runs_can_not_be_looked_at() {
     let (cell, term, _) = with_check_in(&hourly()).await;
     rows!(cell, "ALTER TABLE outcome_watch RENAME TO gone");
     cell.clock_to(HOUR + 64).await;
-    let cycle = check::run_once(&cell.store, term, LIMITS, &mut Dates::default(), || true, &|| None).await;
+    let cycle = check::run_once(&cell.store, term, LIMITS, &mut Memory::default(), || true, &|| None).await;
     assert!(cycle.is_err(), "the cycle has not gone well, and counts as none");
     assert_eq!(told(&cell).await, ["OPENED"]);
 }

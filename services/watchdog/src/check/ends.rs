@@ -1,4 +1,4 @@
-//! Ends of runs, and runs that take too long, that their owners asked to be told of in `alert.on`.
+//! Ends of runs that their owners asked to be told of in `alert.on`; slow ones are [`super::slow`]'s.
 //!
 //! Invariant: an end is found however late it is committed, and told once: what was recorded before is not recorded again.
 //! Failures in a row are counted in the ledger, whoever leads. Runs that were triggered by hand are left out.
@@ -17,14 +17,10 @@ use store::{Store, StoreError, Transaction, ends};
 
 /// Ends are looked at by their time for so long: statements, and pauses between them, are limited to seconds. What is
 /// committed later than this after the instant that it wrote, as behind a standby that is away, is found by its transaction.
-const COMMITTED_WITHIN: Duration = Duration::seconds(60);
+pub(super) const COMMITTED_WITHIN: Duration = Duration::seconds(60);
 
 /// The smallest step of an instant in the database: the last instant of a full look is looked at again.
 const STEP: Duration = Duration::microseconds(1);
-
-/// A slow run that has ended is looked for among those that were scheduled this long ago; one that ran for longer was
-/// found while it ran.
-const SLOW_SINCE: Duration = Duration::days(2);
 
 /// Ends of one transaction at most.
 const ENDS_MAX: i64 = 5_000;
@@ -37,7 +33,7 @@ const LATE_ENDS_MAX: i64 = 50_000;
 const WRITE_EVERY: Duration = Duration::seconds(10);
 
 /// In the order in which they are told: what comes first explains what comes later.
-const KINDS: [Kind; 4] = [Kind::Failed, Kind::SkippedOverlap, Kind::Runtime, Kind::FailuresInRow];
+const KINDS: [Kind; 3] = [Kind::Failed, Kind::SkippedOverlap, Kind::FailuresInRow];
 
 /// One look.
 ///
@@ -52,17 +48,15 @@ pub async fn look(store: &Store, term: Term) -> Result<Summary, StoreError> {
     let from = position.through - COMMITTED_WITHIN;
     let ended = ends::ended(&tx, from, position.at, position.floor, ENDS_MAX).await?;
     let late = ends::ended_unseen(&tx, &position, from, LATE_ENDS_MAX).await?;
-    let since = position.floor.max(position.at - SLOW_SINCE);
-    let slow = ends::slow(&tx, from, since, ENDS_MAX).await?;
     let mut summary = Summary::default();
-    if !ended.is_empty() || !late.is_empty() || !slow.is_empty() {
+    if !ended.is_empty() || !late.is_empty() {
         let all: Vec<_> = late.iter().chain(&ended).copied().collect();
-        summary += complaints(&tx, &all, &slow, position.floor).await?;
+        summary += complaints(&tx, &all, position.floor).await?;
     } else if position.at - position.through < WRITE_EVERY {
         return Ok(summary);
     }
-    let full = |found: &[(RunKey, DateTime<Utc>)]| found.len() as u64 >= ENDS_MAX.unsigned_abs();
-    let through = match ended.last().filter(|_| full(&ended)) {
+    let is_full = ended.len() as u64 >= ENDS_MAX.unsigned_abs();
+    let through = match ended.last().filter(|_| is_full) {
         // So many at once that they are not looked at again by their time.
         Some((_, last)) => *last - STEP + COMMITTED_WITHIN,
         None => position.at,
@@ -70,17 +64,16 @@ pub async fn look(store: &Store, term: Term) -> Result<Summary, StoreError> {
     ends::advance(&tx, through, &position.now).await?;
     // Crash window: nothing of this is written, or all.
     tx.commit().await?;
-    summary.more = full(&ended) || (full(&slow) && summary.opened > 0);
+    summary.more = is_full;
     Ok(summary)
 }
 
 async fn complaints(
     tx: &Transaction<'_>,
     ended: &[(RunKey, DateTime<Utc>)],
-    slow: &[(RunKey, DateTime<Utc>)],
     floor: DateTime<Utc>,
 ) -> Result<Summary, StoreError> {
-    let keys: BTreeSet<_> = ended.iter().chain(slow).map(|(key, _)| *key).collect();
+    let keys: BTreeSet<_> = ended.iter().map(|(key, _)| *key).collect();
     let jobs: BTreeSet<_> = keys.iter().map(|key| key.job_id).collect();
     let jobs: Vec<_> = jobs.into_iter().collect();
     let found = ends::lock_owners(tx, &jobs).await?;
@@ -91,17 +84,8 @@ async fn complaints(
     };
     let counted: Vec<_> = ended.iter().map(|(key, _)| *key).filter(counting).collect();
     let streaks = ends::streaks(tx, &counted, floor).await?;
-    let mut misses = misses(ended, &found, &evidence, &streaks);
-    for (key, since) in slow {
-        let asked =
-            found.get(&key.job_id).is_some_and(|owner| owner.definition.alert.on.runtime_over.is_some());
-        if let Some(evidence) = readable(&evidence, key).filter(|_| asked) {
-            let detail = message::detail(Cause::Slow, Some(evidence));
-            let verdict = Verdict { key: *key, deadline: *since, cause: Cause::Slow };
-            misses.entry(Kind::Runtime).or_default().push(Miss { verdict, detail, reason: None });
-        }
-    }
-    let owners: BTreeMap<_, _> = found.iter().map(|(job, owner)| (*job, of(*job, owner))).collect();
+    let misses = misses(ended, &found, &evidence, &streaks);
+    let owners = owners(&found);
     let mut summary = Summary::default();
     for kind in KINDS {
         if let Some(misses) = misses.get(&kind) {
@@ -113,12 +97,17 @@ async fn complaints(
 }
 
 /// What the ledger shows of a run; none when that can't be read, which is said when its deadline is judged.
-fn readable<'a>(evidence: &'a Shown, key: &RunKey) -> Option<&'a Evidence> {
+pub(super) fn readable<'a>(evidence: &'a Shown, key: &RunKey) -> Option<&'a Evidence> {
     evidence.get(key)?.as_ref().ok()
 }
 
 fn of(job_id: JobId, owner: &ends::Owner) -> Owner<'_> {
     Owner { job_id, tenant_id: owner.tenant_id, name: &owner.name, definition: Some(&owner.definition) }
+}
+
+/// Who is told of these jobs.
+pub(super) fn owners(found: &BTreeMap<JobId, ends::Owner>) -> BTreeMap<JobId, Owner<'_>> {
+    found.iter().map(|(job, owner)| (*job, of(*job, owner))).collect()
 }
 
 /// What owners asked to be told of, of the runs that have ended and are not at work again.

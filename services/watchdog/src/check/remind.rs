@@ -56,8 +56,8 @@ pub async fn batch(store: &Store, term: Term, limit: i64) -> Result<Summary, Sto
     Ok(Summary { deliveries: deliveries.len(), more, ..Summary::default() })
 }
 
-/// How an alert lives on, and what is told of it now: what a person did, else whatever the time asks for. What can't be
-/// read of the former is let go, and said once.
+/// How an alert lives on, and what is told of it now: what a person did, else whatever the time asks for. If this version
+/// can't read what a person did, that is logged once and dropped.
 fn next(alert: &Locked) -> (life::Life, Option<Telling>) {
     match &alert.to_tell {
         Ok(Some(telling)) => return (alert.life, Some(*telling)),

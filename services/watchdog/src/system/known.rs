@@ -7,7 +7,7 @@ use model::channel::is_told_of_the_system;
 use model::ids::TenantId;
 use model::severity::Severity;
 use std::collections::{BTreeMap, BTreeSet};
-use store::alert_channel::{self, Channel, OfTenants};
+use store::alert_channel::{self, Channel, OfTenants, Unreadable};
 use store::system::{self, Soon};
 use store::{Store, StoreError};
 use uuid::Uuid;
@@ -29,8 +29,8 @@ pub struct Waiting {
 pub struct Known {
     /// Whom to tell.
     pub whom: Vec<Waiting>,
-    /// Who can't be told, and why: this version can't read where these lead.
-    pub unreadable: BTreeMap<Uuid, String>,
+    /// Channels whose target this version can't read, with the reason: they can't be told.
+    pub unreadable: BTreeMap<Uuid, Unreadable>,
 }
 
 /// Looks whom to tell.

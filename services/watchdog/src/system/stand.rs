@@ -227,12 +227,13 @@ impl Stand {
 
 /// Says once of each channel that it can't be told.
 fn report_unreadable(before: &Known, now: &Known) {
-    for (channel, problem) in &now.unreadable {
-        if before.unreadable.get(channel) != Some(problem) {
+    for (id, channel) in &now.unreadable {
+        if before.unreadable.get(id) != Some(channel) {
             tracing::warn!(
-                channel.id = %channel,
-                error = problem,
-                "A channel would not be told that PostgreSQL is gone: where it leads can't be read"
+                tenant.id = %channel.tenant_id,
+                channel.name = channel.name,
+                error = channel.problem,
+                "This release can't read where a channel leads: it would not be told that PostgreSQL is gone"
             );
         }
     }

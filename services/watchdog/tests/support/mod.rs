@@ -1,6 +1,7 @@
 //! A cell on a real PostgreSQL whose clock the tests move.
 #![allow(clippy::unwrap_used, clippy::expect_used, dead_code, reason = "shared by several test programs")]
 
+mod check_in;
 mod receiver;
 
 use chrono::{DateTime, Duration, Utc};
@@ -23,10 +24,11 @@ use store::{Settings, Store, Transaction, calendar, clock};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
-use watchdog::Dates;
-use watchdog::check::{self, Limits, Summary};
+use watchdog::check::{self, Limits, Memory, Summary};
 use watchdog::deliver::{Deliverer, Patience};
 
+#[allow(unused_imports, reason = "not every test program has check-ins")]
+pub use check_in::check_in;
 #[allow(unused_imports, reason = "not every test program receives")]
 pub use receiver::{Received, Receiver};
 
@@ -267,7 +269,7 @@ impl Cell {
     /// One cycle of a leader at noon plus so many seconds.
     pub async fn check(&self, term: Term, second: i64) -> Summary {
         self.clock_to(second).await;
-        check::run_once(&self.store, term, LIMITS, &mut Dates::default(), || true, &|| None)
+        check::run_once(&self.store, term, LIMITS, &mut Memory::default(), || true, &|| None)
             .await
             .expect("a cycle")
     }
