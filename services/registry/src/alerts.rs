@@ -226,7 +226,14 @@ async fn act_once(store: &Store, caller: &Caller, alert: &str, deed: &Deed) -> R
     if step.life == locked.life {
         return Ok(());
     }
-    let before = locked.to_tell.unwrap_or_default();
+    let before = locked.to_tell.unwrap_or_else(|problem| {
+        tracing::warn!(
+            alert.id = %id,
+            error = problem,
+            "What somebody did with an alert before is not told: this release can't read it"
+        );
+        None
+    });
     let to_tell = step.telling.filter(|telling| *telling != Telling::Opened).or(before);
     alert_life::live_on(&tx, &[(id, step.life, to_tell)], Some(&caller.token_name)).await?;
     let (what, action) = deed.asked.names();
