@@ -31,6 +31,9 @@ const DEPENDENT: [(&str, &str); 13] = [
     ("tenant", "everyTenant"),
 ];
 
+/// The same of check-ins alone: they have a timezone only beside a schedule, where a job's is judged by itself.
+const DEPENDENT_IN_CHECK_INS: [(&str, &str); 1] = [("timezone", "schedule")];
+
 /// What is wrong with a request to `rpc` whose `input` lacks what is `unread`: the first of all that is, and how much more.
 pub fn judge(rpc: &str, input: &[u8], unread: Unread) -> Vec<FieldError> {
     let Unread { mut errors, more, meant } = unread;
@@ -40,7 +43,7 @@ pub fn judge(rpc: &str, input: &[u8], unread: Unread) -> Vec<FieldError> {
     }
     let fields: Vec<_> = errors.iter().map(|error| error.field.clone()).chain(meant).collect();
     let found = in_itself(rpc, input).unwrap_or_default();
-    errors.extend(found.into_iter().filter(|error| !follows(&error.field, &fields)));
+    errors.extend(found.into_iter().filter(|error| !follows(rpc, &error.field, &fields)));
     bounded(errors, 0)
 }
 
@@ -80,13 +83,16 @@ fn read<M: Message + Default>(input: &[u8]) -> Option<M> {
     M::decode(input).ok()
 }
 
-/// Whether a field may be wrong only because others could not be read.
-fn follows(field: &str, unread: &[String]) -> bool {
+/// Whether a field of a request to `rpc` may be wrong only because others could not be read.
+fn follows(rpc: &str, field: &str, unread: &[String]) -> bool {
+    let of_check_in = rpc.ends_with("CheckIn") || field.starts_with("checkIns[");
+    let in_check_ins = if of_check_in { &DEPENDENT_IN_CHECK_INS[..] } else { &[] };
+    let dependent = || DEPENDENT.iter().chain(in_check_ins);
     unread.iter().any(|unread| {
         // Itself, a part of it, or a neighbour that it is compared with, as backoff is with backoffMax.
         let part = unread.starts_with(field);
         let within = field.strip_prefix(unread.as_str()).is_some_and(|rest| rest.starts_with(['.', '[']));
-        part || within || DEPENDENT.iter().any(|(dependent, on)| depends(field, dependent, unread, on))
+        part || within || dependent().any(|(dependent, on)| depends(field, dependent, unread, on))
     })
 }
 
@@ -162,6 +168,23 @@ mod tests {
         let job = Some(v1::Job { alert, ..job("a", "@daily") });
         let found = judged("CreateJob", &v1::CreateJobRequest { job }, &["maxRuntime", "run"]);
         assert_eq!(found, ["maxRuntime", "run"]);
+    }
+
+    #[test]
+    fn a_check_in_is_not_told_to_leave_out_its_timezone_because_its_schedule_could_not_be_read() {
+        let period = Some(prost_types::Duration { seconds: 60, nanos: 0 });
+        let (name, timezone) = ("a".to_owned(), "UTC".to_owned());
+        let check_in = v1::CheckIn { name, timezone, period, ..v1::CheckIn::default() };
+        let create = v1::CreateCheckInRequest { check_in: Some(check_in.clone()) };
+        assert_eq!(judged("CreateCheckIn", &create, &["schedule"]), ["schedule"]);
+        assert_eq!(judged("CreateCheckIn", &create, &["grace"]), ["grace", "timezone"]);
+        let elsewhere = v1::Job { timezone: "Nowhere".to_owned(), ..job("a", "") };
+        let create = v1::CreateJobRequest { job: Some(elsewhere.clone()) };
+        assert_eq!(judged("CreateJob", &create, &["schedule", "run"]), ["schedule", "run", "timezone"]);
+        let (jobs, check_ins) = (vec![elsewhere], vec![check_in]);
+        let set = v1::ApplyRequest { jobs, check_ins, ..v1::ApplyRequest::default() };
+        let unread = ["jobs[0].schedule", "jobs[0].run", "checkIns[0].schedule"];
+        assert_eq!(judged("Apply", &set, &unread)[3..], ["jobs[0].timezone"]);
     }
 
     #[test]
