@@ -127,17 +127,21 @@ async fn gathered(
                 left_out.push(job.name().to_owned());
             }
         }
-        if herd.jobs() + left_out.len() > JOBS_MAX {
-            return Err(wrong(
-                "labels",
-                format!("more than {JOBS_MAX} jobs have them: name labels or a queue"),
-            ));
-        }
+        few_enough(herd.jobs() + left_out.len())?;
         match page.last() {
             Some(last) if page.len() as i64 == PAGE => last.name().clone_into(&mut after),
             _ => return Ok((herd, left_out)),
         }
     }
+}
+
+/// Whether so many jobs are looked at.
+fn few_enough(jobs: usize) -> Result<(), Failure> {
+    if jobs > JOBS_MAX {
+        let message = format!("more than {JOBS_MAX} jobs have them: name labels or a queue");
+        return Err(wrong("labels", message));
+    }
+    Ok(())
 }
 
 fn answer(picture: Picture, mut left_out: Vec<String>) -> v1::PreviewHerdResponse {
@@ -205,6 +209,14 @@ mod tests {
         let asked = Asked::read(&v1::PreviewHerdRequest::default(), now).expect("sound");
         assert_eq!((asked.from, asked.to, asked.buckets), (now, now + TimeDelta::hours(24), 100));
         assert_eq!(asked.filter, Filter { paused: Some(false), ..Filter::default() });
+    }
+
+    #[test]
+    fn a_hundred_thousand_jobs_are_looked_at_and_for_one_more_labels_are_asked_for() {
+        assert!(few_enough(100_000).is_ok());
+        let Err(Failure::Invalid(errors)) = few_enough(100_001) else { panic!("they are too many") };
+        let message = "more than 100000 jobs have them: name labels or a queue";
+        assert_eq!(errors, [FieldError::new("labels", message)]);
     }
 
     #[test]
