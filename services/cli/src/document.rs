@@ -5,7 +5,7 @@ mod places;
 
 use anyhow::{Context, bail};
 pub use export::Writer;
-pub use places::Documents;
+pub use places::{Documents, Found};
 use serde_json::{Value, json};
 
 /// Fields that hold a duration, by their path.

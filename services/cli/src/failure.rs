@@ -40,8 +40,13 @@ pub enum Failure {
         next: Vec<String>,
     },
     /// It was not asked to, or stored nothing: these fields of the files are wrong.
-    #[error("{}", wrong::told(None, .0))]
-    Wrong(Vec<WrongField>),
+    #[error("{}", wrong::told(None, fields))]
+    Wrong {
+        /// Every one that is known.
+        fields: Vec<WrongField>,
+        /// What their author may do, a line each.
+        next: Vec<String>,
+    },
     /// It did not answer.
     #[error("the registry at {server} can't be reached")]
     Unreachable {
@@ -68,14 +73,14 @@ pub fn exit_status(error: &anyhow::Error) -> u8 {
             422 | 429 => LIMIT,
             _ => FAILED,
         },
-        Some(Failure::Wrong(_)) | None => FAILED,
+        Some(Failure::Wrong { .. }) | None => FAILED,
     }
 }
 
 /// What may be done about an error, a line each; nothing when its text says so already.
 pub fn next(error: &anyhow::Error) -> Vec<String> {
     match error.chain().find_map(|cause| cause.downcast_ref::<Failure>()) {
-        Some(Failure::Refused { next, .. }) => next.clone(),
+        Some(Failure::Refused { next, .. } | Failure::Wrong { next, .. }) => next.clone(),
         Some(Failure::Unreachable { origin, source, .. }) => hint::unreachable(source, origin),
         None if is_database_away(error) => {
             vec![
@@ -83,7 +88,7 @@ pub fn next(error: &anyhow::Error) -> Vec<String> {
                     .to_owned(),
             ]
         }
-        Some(Failure::Wrong(_)) | None => Vec::new(),
+        None => Vec::new(),
     }
 }
 

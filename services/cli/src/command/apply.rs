@@ -3,13 +3,16 @@
 use crate::arguments::{Apply, Diff, Output, Set};
 use crate::client::Client;
 use crate::command::coming;
-use crate::document::Documents;
+use crate::document::{Documents, Found};
 use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::table::say;
-use crate::wrong::WrongField;
 use crate::{document, number, table};
 use serde_json::{Value, json};
+use std::time::Duration;
+
+/// How long the author of documents that are wrong anyway waits for what else is wrong with them.
+const BESIDE_LIMIT: Duration = Duration::from_secs(5);
 
 pub async fn run(client: &Client, apply: &Apply, output: Output) -> anyhow::Result<()> {
     show(&send(client, &apply.set, apply.dry_run).await?, output);
@@ -60,17 +63,29 @@ async fn send(client: &Client, set: &Set, dry_run: bool) -> anyhow::Result<Value
     })
 }
 
-/// What the registry finds wrong with documents that are not to be stored, as it names it; nothing if it can't say.
-pub async fn wrong_beside(client: &Client, documents: &Documents) -> Vec<WrongField> {
+/// What the registry finds wrong with documents that are not to be stored. It is not asked before all can be read.
+pub async fn wrong_beside(client: &Client, documents: &Documents) -> Found {
     if !documents.is_whole() {
-        return Vec::new();
+        return Found::default();
     }
     let mut request = documents.request().clone();
     request["dryRun"] = json!(true);
-    let answer = client.post("/v1/apply", &request).await;
-    match answer.err().and_then(|error| error.downcast().ok()) {
-        Some(Failure::Refused { wrong, .. }) => wrong,
-        Some(Failure::Wrong(_) | Failure::Unreachable { .. }) | None => Vec::new(),
+    let _progress = Progress::waiting("looking for what else is wrong".to_owned());
+    let answer = tokio::time::timeout(BESIDE_LIMIT, client.post("/v1/apply", &request)).await;
+    found(answer.unwrap_or_else(|late| Err(late.into())))
+}
+
+/// What the answer to a dry run says to be wrong; where it is no judgement of the documents, that it is none.
+fn found(answer: anyhow::Result<Value>) -> Found {
+    let Err(error) = answer else { return Found::default() };
+    match error.downcast() {
+        Ok(Failure::Refused { status: 400 | 409 | 412 | 422, wrong, .. }) => {
+            Found { wrong, next: Vec::new() }
+        }
+        _ => Found {
+            wrong: Vec::new(),
+            next: vec!["the registry could not be asked what else is wrong".to_owned()],
+        },
     }
 }
 
@@ -129,6 +144,20 @@ fn field(change: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wrong::WrongField;
+
+    #[test]
+    fn who_could_not_ask_the_registry_what_else_is_wrong_is_told_so() {
+        let of = |status| {
+            let wrong = vec![WrongField { field: "jobs[0].schedule".to_owned(), message: "x".to_owned() }];
+            let found = found(Err(Failure::Refused { status, head: None, wrong, next: Vec::new() }.into()));
+            (found.wrong.len(), found.next.len())
+        };
+        assert_eq!([400, 409, 412, 422].map(of), [(1, 0); 4]);
+        assert_eq!([401, 403, 404, 429, 500, 503].map(of), [(0, 1); 6]);
+        assert_eq!(found(Err(anyhow::anyhow!("reading the answer"))).next.len(), 1);
+        assert_eq!(found(Ok(json!({}))).next.len(), 0);
+    }
 
     #[test]
     fn what_is_done_is_said_with_how_much_it_is() {

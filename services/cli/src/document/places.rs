@@ -21,6 +21,15 @@ struct Place {
     stood: String,
 }
 
+/// What a registry says of documents that are not to be stored.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// What is wrong with them, as it names it.
+    pub wrong: Vec<WrongField>,
+    /// What their author may do, a line each.
+    pub next: Vec<String>,
+}
+
 /// Documents that are to be sent.
 #[derive(Debug)]
 pub struct Documents {
@@ -105,7 +114,7 @@ impl Documents {
     /// # Errors
     /// Everything that is wrong.
     pub fn sound(self) -> Result<Value, Failure> {
-        if self.is_sound() { Ok(self.request) } else { Err(self.refused(Vec::new())) }
+        if self.is_sound() { Ok(self.request) } else { Err(self.refused(Found::default())) }
     }
 
     /// Whether nothing is wrong that can be seen here.
@@ -123,22 +132,23 @@ impl Documents {
         &self.request
     }
 
-    /// Everything that is wrong, with what a registry `found`, in the order in which the documents stood.
-    pub fn refused(&self, found: Vec<WrongField>) -> Failure {
-        let further = found.into_iter().filter(|one| self.wrong.iter().all(|wrong| wrong.field != one.field));
-        let mut placed: Vec<_> =
-            self.wrong.iter().cloned().chain(further).map(|wrong| self.placed(wrong)).collect();
+    /// Everything that is wrong, with what a registry `found`: first the documents that could not be read, then wrong
+    /// fields in the order of their documents.
+    pub fn refused(&self, Found { wrong, next }: Found) -> Failure {
+        let further = wrong.into_iter().filter(|one| self.wrong.iter().all(|wrong| wrong.field != one.field));
+        let placed = self.stood(self.wrong.iter().cloned().chain(further));
+        Failure::Wrong { fields: self.left_out.iter().cloned().chain(placed).collect(), next }
+    }
+
+    /// Wrong fields as a registry names them, with their documents named as their author does, and in the order of these.
+    pub fn stood(&self, wrong: impl IntoIterator<Item = WrongField>) -> Vec<WrongField> {
+        let mut placed: Vec<_> = wrong.into_iter().map(|wrong| self.placed(wrong)).collect();
         placed.sort_by_key(|(index, _)| *index);
-        let placed = placed.into_iter().map(|(_, wrong)| wrong);
-        Failure::Wrong(self.left_out.iter().cloned().chain(placed).collect())
+        placed.into_iter().map(|(_, wrong)| wrong).collect()
     }
 
-    /// Wrong fields as a registry names them, with their documents named as their author does.
-    pub fn stood(&self, wrong: Vec<WrongField>) -> Vec<WrongField> {
-        wrong.into_iter().map(|wrong| self.placed(wrong).1).collect()
-    }
-
-    /// A wrong field with where its document stood, and the how manieth that was; what is of none comes last.
+    /// Names a wrong field by where its document stood, with that document's index; `usize::MAX`, so that it sorts last, if
+    /// it belongs to none.
     fn placed(&self, WrongField { field, message }: WrongField) -> (usize, WrongField) {
         let found = self.places.iter().enumerate().find_map(|(index, place)| {
             let rest = field.strip_prefix(place.field.as_str())?;

@@ -66,7 +66,7 @@ fn what_the_registry_says_of_a_document_is_said_of_where_it_stood() {
     let documents =
         of(&[("a.yaml", "kind: Job\nname: a\n"), ("b.yaml", "---\nkind: Job\n---\nkind: Job\nname: c\n")]);
     let found = ["jobs[0].schedule", "jobs[1]", "jobs[2].run.http.url", "jobs[20].name"];
-    let stood = documents.stood(found.map(|name| field(name, "x")).into());
+    let stood = documents.stood(found.map(|name| field(name, "x")));
     let expected = [
         "a.yaml, document 1 (a): schedule",
         "b.yaml, document 1",
@@ -77,10 +77,25 @@ fn what_the_registry_says_of_a_document_is_said_of_where_it_stood() {
 }
 
 #[test]
+fn what_the_registry_says_is_told_in_the_order_of_the_documents() {
+    let text = "kind: Channel\nname: c\n---\nkind: Job\nname: a\n---\nkind: Job\nname: b\n";
+    let found = ["", "jobs[1].schedule", "jobs[0].name", "jobs[0].jitter", "channels[0].slack"];
+    let stood = of(&[("j", text)]).stood(found.map(|name| field(name, "x")));
+    let expected = [
+        "j, document 1 (c): slack",
+        "j, document 2 (a): name",
+        "j, document 2 (a): jitter",
+        "j, document 3 (b): schedule",
+        "",
+    ];
+    assert_eq!(stood, expected.map(|name| field(name, "x")));
+}
+
+#[test]
 fn what_the_registry_finds_stands_beside_what_was_found_here_document_by_document() {
     let text = "kind: Job\nname: a\njitter: soon\n---\nkind: Job\nname: b\n";
     let found = ["jobs[1].schedule", "jobs[0].jitter", "jobs[0].schedule", ""].map(|name| field(name, "x"));
-    let told = of(&[("j", text)]).refused(found.into()).to_string();
+    let told = of(&[("j", text)]).refused(Found { wrong: found.into(), ..Found::default() }).to_string();
     let lines: Vec<_> = told.lines().collect();
     assert!(lines[1].starts_with("  j, document 1 (a): jitter: \"soon\" is not a duration"), "{told}");
     let rest = ["  j, document 1 (a): schedule: x", "  j, document 2 (b): schedule: x", "  x"];
