@@ -206,6 +206,27 @@ fn worker_of(hello: Hello, tenant: Option<TenantId>) -> Result<Worker, Vec<Field
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::{attached, idle::Idle};
+    use tonic::Code;
+
+    #[tokio::test]
+    async fn a_full_dispatcher_takes_back_a_worker_whose_connection_has_broken_and_nobody_else() {
+        let mut idle = Idle::create().await;
+        idle.shared.config.sessions_max = 1;
+        let come = async |earlier: &str| {
+            let (session_id, queues) = (earlier.to_owned(), vec!["default".to_owned()]);
+            let hello = Hello { session_id, queues, slots: 1, ..Hello::default() };
+            attach(&idle.shared, None, hello, attached(1, 1).0.link).await
+        };
+        let first = come("").await.expect("there is room");
+        idle.shared.roster().detach(first.session, first.connection);
+        for stranger in [String::new(), SessionId::random().to_string()] {
+            let refused = come(&stranger).await.expect_err("it is full");
+            assert_eq!(refused.code(), Code::ResourceExhausted);
+        }
+        let again = come(&first.session.to_string()).await.expect("it has its place");
+        assert_eq!((again.session, again.connection), (first.session, first.connection + 1));
+    }
 
     #[test]
     fn a_hello_is_told_everything_that_is_wrong_with_it() {

@@ -190,7 +190,9 @@ fn spread_out(shared: &Shared, spread: &mut Spread, now: Instant) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::attached;
+    use crate::steady::Steadiness;
+    use crate::testing::{attached, idle::Idle};
+    use chrono::DateTime;
     use model::ids::SessionId;
 
     fn peer(database: bool) -> Peer {
@@ -209,6 +211,34 @@ mod tests {
         assert!(!alone(true, 4, &[&own, &with]), "the other may not have noticed yet");
         assert!(!alone(true, 60, &[&own, &without]), "nobody has it");
         assert!(!alone(true, 60, &[&own]), "there is nobody else");
+    }
+
+    #[tokio::test]
+    async fn runs_go_out_unless_the_dispatcher_ends_may_not_claim_or_lacks_the_database() {
+        let steady = || {
+            let steadiness = Steadiness::new(Some(Duration::from_secs(5)));
+            steadiness.seen(DateTime::UNIX_EPOCH, Instant::now(), Instant::now());
+            steadiness
+        };
+        let mut shared = Idle::create().await.shared;
+        shared.steadiness = steady();
+        assert!(hands_out(&shared));
+        shared.set_epoch_ready(false);
+        assert!(!hands_out(&shared), "the epoch");
+        shared.set_epoch_ready(true);
+        shared.contact().lost();
+        assert!(!hands_out(&shared), "the database");
+        shared.contact().renewed(Instant::now(), Instant::now());
+        shared.steadiness.seen(
+            DateTime::UNIX_EPOCH + Duration::from_secs(3_600),
+            Instant::now(),
+            Instant::now(),
+        );
+        assert!(!hands_out(&shared), "the clock");
+        shared.steadiness = steady();
+        assert!(hands_out(&shared));
+        shared.drain();
+        assert!(!hands_out(&shared), "its end");
     }
 
     #[test]
