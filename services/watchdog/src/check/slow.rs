@@ -18,7 +18,7 @@ use store::verdict::{self, Verdict};
 use store::{Store, StoreError, Transaction};
 
 /// What a leader looks back by when it begins: whoever led before it may have looked at a job that long ago, as in a round of
-/// three million jobs, 5,000 in each second.
+/// two million jobs, 4,000 in each second.
 const BEFORE_US: Duration = Duration::minutes(10);
 
 /// A slow run that has ended is looked for among those that were scheduled this long ago; one that ran for longer was
@@ -39,7 +39,7 @@ pub struct Share {
 
 impl Default for Share {
     fn default() -> Self {
-        Self { read: 20_000, looked_at: 5_000 }
+        Self { read: 20_000, looked_at: 4_000 }
     }
 }
 
