@@ -248,7 +248,7 @@ async fn a_lease_that_is_not_renewed_ends_the_runs_and_a_later_report_says_so() 
     let mut dispatcher = FakeDispatcher::start().await;
     let worker = Subject::start(&[&dispatcher]);
     let mut session = dispatcher.accept().await;
-    session.welcome("s1", false, Terms { self_deadline_ms: 800, ..TERMS }).await;
+    session.welcome("s1", false, Terms { heartbeat_ms: 200, self_deadline_ms: 800, ..TERMS }).await;
     session.answers = false;
     give(&mut session, 1, &run(1, 1)).await;
     // It answers, so the connection is good, but its own last renewal lies too far back.
@@ -276,7 +276,7 @@ async fn a_worker_without_any_dispatcher_ends_its_runs_by_itself() {
     let mut dispatcher = FakeDispatcher::start().await;
     let worker = Subject::start(&[&dispatcher]);
     let mut session = dispatcher.accept().await;
-    session.welcome("s1", false, Terms { self_deadline_ms: 500, ..TERMS }).await;
+    session.welcome("s1", false, Terms { heartbeat_ms: 200, self_deadline_ms: 500, ..TERMS }).await;
     give(&mut session, 1, &run(1, 1)).await;
     drop(session);
     // Connections are taken and never welcomed for longer than the deadline.

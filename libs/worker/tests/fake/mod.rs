@@ -45,7 +45,7 @@ pub struct Terms {
 }
 
 /// Fast enough for a test, slow enough for a loaded machine.
-pub const TERMS: Terms = Terms { heartbeat_ms: 200, self_deadline_ms: 3_000, kill_grace_ms: 500 };
+pub const TERMS: Terms = Terms { heartbeat_ms: 500, self_deadline_ms: 3_000, kill_grace_ms: 500 };
 
 struct Service {
     sessions: mpsc::Sender<Session>,
