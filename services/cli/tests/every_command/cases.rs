@@ -136,6 +136,7 @@ pub const ERRORS: &[&str] = &[
     "ESCAPEMENT_SERVER=http://127.0.0.1:9 apply -f unreadable.yaml",
     "apply -f misspelt.yaml",
     "create -f misspelt.yaml",
+    "create -f nobody.yaml",
     "alerts get invoices",
     "alerts get 00000000-0000-4000-8000-0000000000ee",
     "alerts silence {alert-table} --for soon",

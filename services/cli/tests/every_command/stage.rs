@@ -8,13 +8,14 @@ use std::path::PathBuf;
 use std::process::{Command, Output};
 
 /// The files that commands are given, by their names.
-const FILES: [(&str, &str); 8] = [
+const FILES: [(&str, &str); 9] = [
     ("jobs.yaml", JOBS),
     ("new.yaml", NEW),
     ("created-{f}.yaml", CREATED),
     ("wrong.yaml", WRONG),
     ("unreadable.yaml", UNREADABLE),
     ("misspelt.yaml", MISSPELT),
+    ("nobody.yaml", NOBODY),
     ("crontab", "CRON_TZ=Europe/Berlin\n0 9 * * 1-5 /opt/close-books.sh --all\n@reboot warm-up\n"),
     ("cronjobs.yaml", CRON_JOB),
 ];
@@ -48,6 +49,11 @@ kind: Job\nname: right\nname: twice\nschedule: '@daily'\njitter: 1h30\nrun: {han
 const MISSPELT: &str = "\
 kind: Channel\nname: night\nwebhook: {url: ops.example}\n---
 kind: Job\nname: misspelt\nshedule: '@daily'\nalert: {channels: [night]}\nrun: {handler: {name: h}}\n";
+
+/// A job that is wrong by what only the database knows, and one that is in itself.
+const NOBODY: &str = "\
+kind: Job\nname: lonely\nschedule: '@daily'\nalert: {channels: [nobody]}\nrun: {handler: {name: h}}\n---
+kind: Job\nname: wrong\nschedule: '61 9 * * *'\nrun: {handler: {name: h}}\n";
 
 const CRON_JOB: &str = "\
 apiVersion: batch/v1\nkind: CronJob\nmetadata: {name: month-end, namespace: billing}\nspec:\n  schedule: '0 6 1 * *'
