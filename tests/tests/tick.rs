@@ -29,12 +29,11 @@ async fn a_job_is_planned_within_a_second_and_each_second_has_one_row() {
     cell.leader().await;
     let created = cell.api.create(job("each-second", "* * * * * *", noop())).await;
     let runs = cell.api.wait_for_runs("each-second", "SUCCEEDED", 10).await;
-    let first = instant(&runs[0], "scheduledFor");
+    let first = runs.iter().map(|run| instant(run, "scheduledFor")).min().expect("ten");
     assert!(first - instant(&created, "createTime") <= TimeDelta::seconds(2), "first {first}, {created}");
-    for (index, run) in runs.iter().enumerate() {
-        let expected = first + TimeDelta::seconds(i64::try_from(index).expect("few"));
-        assert_eq!(instant(run, "scheduledFor"), expected);
-    }
+    // By rows, not by successes: what a busy machine starts late may have been skipped.
+    let lacking = "SELECT extract(epoch FROM max(scheduled_for) - min(scheduled_for))::bigint + 1 - count(DISTINCT scheduled_for) FROM run";
+    assert_eq!(cell.count(lacking).await, 0);
     let doubled =
         "SELECT count(*) FROM (SELECT 1 FROM run GROUP BY job_id, scheduled_for HAVING count(*) > 1) d";
     assert_eq!(cell.count(doubled).await, 0);

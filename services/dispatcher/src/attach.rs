@@ -4,6 +4,7 @@
 //! its Hello was written before the leases are read: a run stays in the worker's list until its end is recorded.
 
 use crate::definitions::Handout;
+use crate::epoch;
 use crate::message;
 use crate::roster::{Attached, Link};
 use crate::shared::Shared;
@@ -104,7 +105,7 @@ pub async fn attach(
     };
     let Connected { session, connection } = connected;
     let leases = match resumed {
-        true => held_by(shared, session).await,
+        true => held_by(shared, session, &in_hand).await,
         false => Ok(Vec::new()),
     };
     let leases = leases.map_err(|error| rpc::status::unavailable("PostgreSQL", &error))?;
@@ -133,9 +134,20 @@ pub async fn attach(
     Ok(connected)
 }
 
-/// All that the session's worker should have.
-async fn held_by(shared: &Shared, session: SessionId) -> Result<Vec<Handout>, StoreError> {
-    let assignments = assignment::of_sessions(&shared.store, &[session]).await?;
+/// All that the session's worker has, and what it should have. A lease of an older epoch that it has not is left to the
+/// comparison of leases, which gives the run on: a restored database has leases of runs that have ended.
+async fn held_by(
+    shared: &Shared,
+    session: SessionId,
+    in_hand: &HashSet<AttemptRef>,
+) -> Result<Vec<Handout>, StoreError> {
+    let mut assignments = assignment::of_sessions(&shared.store, &[session]).await?;
+    let epoch = epoch::in_use(&shared.store).await?;
+    assignments.retain(|assignment| {
+        let lease = &assignment.lease;
+        in_hand.contains(&message::attempt_of(lease))
+            || epoch.is_some_and(|epoch| lease.token.epoch() >= epoch)
+    });
     shared.definitions.handouts(&shared.store, assignments).await
 }
 

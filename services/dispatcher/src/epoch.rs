@@ -12,7 +12,7 @@ use model::token::{EPOCH_MAX, SEQUENCE_BITS};
 use service::health::Beat;
 use std::time::{Duration, Instant};
 use store::epoch::Epoch;
-use store::{StoreError, epoch};
+use store::{Store, StoreError, epoch};
 use tokio_util::sync::CancellationToken;
 
 /// Between two notes of the highest token.
@@ -132,6 +132,17 @@ pub async fn ensure(shared: &Shared, etcd: &election::Client) -> Result<(), Epoc
         }
     }
     Err(EpochError::Contended)
+}
+
+/// The epoch of the tokens that the database gives out; none while it is not compared with the mark. Asked after leases, it
+/// tells which of them are none that a database brought back.
+///
+/// # Errors
+/// [`StoreError`].
+pub async fn in_use(store: &Store) -> Result<Option<u32>, StoreError> {
+    let database = epoch::read(store).await?;
+    let stored = database.stored.filter(|_| database.is_in_use());
+    Ok(stored.and_then(|stored| u32::try_from(stored.epoch).ok()))
 }
 
 /// Lets claims go on with a server that was started anew and has forgotten nothing.

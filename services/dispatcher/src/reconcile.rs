@@ -4,7 +4,12 @@
 //! Order matters: the roster, with each worker's last list, is looked at first, then the database. A run stays in its
 //! worker's list until its end is recorded, so a lease that is read after a list without it was never received. Claims
 //! are kept out meanwhile: a lease that is being handed out would look like one that was lost.
+//!
+//! Invariant: nothing is sent with a token of an older epoch. A database that was restored, or that took over behind the one
+//! before, has leases of runs that have ended, and tokens below what a downstream has seen; a worker that lacks such a run
+//! gets it, or another does, with a new token.
 
+use crate::epoch;
 use crate::finish::{Event, Report};
 use crate::message;
 use crate::roster::View;
@@ -61,7 +66,8 @@ pub async fn run_once(shared: &Shared) -> Result<(), StoreError> {
         true => Vec::new(),
         false => run_lease::of_sessions(&shared.store, &ids, shared.terms.stop_grace()).await?,
     };
-    let plan = compare(&view, &sessions, &leases);
+    let epoch = epoch::in_use(&shared.store).await?;
+    let plan = compare(&view, &sessions, &leases, epoch);
     perform(shared, plan).await
 }
 
@@ -82,8 +88,8 @@ struct Plan {
     end: Vec<(SessionId, AttemptRef, Outcome)>,
 }
 
-/// Decides, from what was believed before the leases were read.
-fn compare(view: &HashMap<SessionId, View>, sessions: &[Seen], leases: &[Lease]) -> Plan {
+/// Decides, from what was believed before the leases were read. Without an `epoch` in use nothing is sent yet.
+fn compare(view: &HashMap<SessionId, View>, sessions: &[Seen], leases: &[Lease], epoch: Option<u32>) -> Plan {
     let mut plan = Plan::default();
     let ours: HashMap<SessionId, i32> = sessions.iter().map(|seen| (seen.session, seen.connection)).collect();
     plan.miss = sessions.iter().filter(|seen| !view.contains_key(&seen.session)).copied().collect();
@@ -99,7 +105,7 @@ fn compare(view: &HashMap<SessionId, View>, sessions: &[Seen], leases: &[Lease])
         let Some(session) = view.get(&id).filter(|session| session.connection == lease.connection) else {
             continue;
         };
-        compare_lease(&mut plan, id, session, lease);
+        compare_lease(&mut plan, id, session, lease, epoch);
     }
     for (id, session) in view {
         let gone = session
@@ -111,23 +117,24 @@ fn compare(view: &HashMap<SessionId, View>, sessions: &[Seen], leases: &[Lease])
     plan
 }
 
-fn compare_lease(plan: &mut Plan, id: SessionId, session: &View, lease: &Lease) {
+fn compare_lease(plan: &mut Plan, id: SessionId, session: &View, lease: &Lease, epoch: Option<u32>) {
     let attempt = message::attempt_of(lease);
     if lease.given_up {
         let outcome = lease.cancel.map_or(Outcome::TimedOut, Outcome::Cancelled);
         plan.end.push((id, attempt, outcome));
         return;
     }
+    let mut lacking = |again: u32| match epoch {
+        None => {}
+        Some(epoch) if again == 0 && lease.token.epoch() >= epoch => {
+            plan.deliver.entry((id, session.connection)).or_default().insert(lease.key);
+        }
+        Some(_) => plan.end.push((id, attempt, Outcome::Undelivered)),
+    };
     match session.held.get(&lease.key).filter(|held| held.attempt == attempt) {
         // A claim whose commit was not answered.
-        None => drop(plan.deliver.entry((id, session.connection)).or_default().insert(lease.key)),
-        Some(held) if session.said.as_ref().is_some_and(|said| said.lacks(held)) => {
-            if held.again == 0 {
-                plan.deliver.entry((id, session.connection)).or_default().insert(lease.key);
-            } else {
-                plan.end.push((id, attempt, Outcome::Undelivered));
-            }
-        }
+        None => lacking(0),
+        Some(held) if session.said.as_ref().is_some_and(|said| said.lacks(held)) => lacking(held.again),
         Some(_) if lease.cancel.is_some() || lease.overdue => {
             let reason = lease.cancel.map_or(Reason::MaxRuntime.as_str(), Reason::as_str);
             plan.cancel.push((id, attempt, reason));

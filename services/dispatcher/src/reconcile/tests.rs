@@ -18,9 +18,12 @@ fn view(connection: i32, held: &[(&Lease, i64, u32)], said: Option<(i64, &[&Leas
     View { connection, held: held.collect(), said }
 }
 
+/// Of the leases of tests, whose tokens have it.
+const EPOCH: Option<u32> = Some(1);
+
 fn compared(id: SessionId, view: View, leases: &[Lease]) -> Plan {
     let seen = Seen { session: id, dispatcher: DispatcherId::random(), connection: view.connection };
-    compare(&HashMap::from([(id, view)]), &[seen], leases)
+    compare(&HashMap::from([(id, view)]), &[seen], leases, EPOCH)
 }
 
 fn delivered(plan: &Plan) -> Vec<RunKey> {
@@ -57,6 +60,24 @@ fn a_lost_assignment_is_sent_once_more_and_then_given_on() {
 }
 
 #[test]
+fn what_a_restored_database_still_has_leased_is_sent_with_no_token_of_before() {
+    let id = SessionId::random();
+    let lease = lease(id, 1);
+    let with = |view: View, epoch| {
+        let seen = Seen { session: id, dispatcher: DispatcherId::random(), connection: 1 };
+        compare(&HashMap::from([(id, view)]), &[seen], std::slice::from_ref(&lease), epoch)
+    };
+    let given_on = vec![(id, message::attempt_of(&lease), Outcome::Undelivered)];
+    for lacking in [view(1, &[], Some((0, &[]))), view(1, &[(&lease, 2, 0)], Some((2, &[])))] {
+        assert_eq!(with(lacking.clone(), Some(2)), Plan { end: given_on.clone(), ..Plan::default() });
+        assert_eq!(with(lacking.clone(), None), Plan::default(), "nor before the epoch is known");
+        assert_eq!(delivered(&with(lacking, EPOCH)), [lease.key]);
+    }
+    let at_work = view(1, &[(&lease, 2, 0)], Some((2, &[&lease])));
+    assert_eq!(with(at_work, Some(2)), Plan::default(), "what a worker has goes on");
+}
+
+#[test]
 fn a_worker_that_has_said_nothing_yet_lacks_nothing() {
     let id = SessionId::random();
     let lease = lease(id, 1);
@@ -70,7 +91,7 @@ fn what_was_decided_for_another_connection_is_left_alone() {
     let resumed = lease(id, 2);
     let known = view(1, &[], Some((0, &[])));
     let seen = Seen { session: id, dispatcher: DispatcherId::random(), connection: 2 };
-    let plan = compare(&HashMap::from([(id, known)]), &[seen], &[resumed]);
+    let plan = compare(&HashMap::from([(id, known)]), &[seen], &[resumed], EPOCH);
     assert_eq!(plan, Plan { forget: vec![(id, 1)], ..Plan::default() });
 }
 
@@ -78,7 +99,7 @@ fn what_was_decided_for_another_connection_is_left_alone() {
 fn sessions_come_and_go_with_the_database() {
     let (ours, gone) = (SessionId::random(), SessionId::random());
     let seen = Seen { session: ours, dispatcher: DispatcherId::random(), connection: 3 };
-    let plan = compare(&HashMap::from([(gone, view(1, &[], None))]), &[seen], &[]);
+    let plan = compare(&HashMap::from([(gone, view(1, &[], None))]), &[seen], &[], EPOCH);
     assert_eq!(plan, Plan { miss: vec![seen], forget: vec![(gone, 1)], ..Plan::default() });
 }
 
