@@ -240,6 +240,19 @@ mod tests {
         assert_eq!((again.session, again.connection), (first.session, first.connection + 1));
     }
 
+    #[tokio::test]
+    async fn who_comes_back_to_a_restored_database_gets_no_run_with_a_token_of_before() {
+        let idle = Idle::create().await;
+        let worker = idle.worker().await;
+        let run = idle.in_hand(&worker).await;
+        let (lacking, having) = (HashSet::new(), HashSet::from([run]));
+        let held = async |in_hand| held_by(&idle.shared, worker.session, in_hand).await.expect("read").len();
+        assert_eq!(held(&lacking).await, 1, "it lacks what was given out under this epoch");
+        let server = store::epoch::read(&idle.cell.store).await.expect("read").server;
+        assert!(store::epoch::raise(&idle.cell.store, 2, server).await.expect("raised"));
+        assert_eq!((held(&lacking).await, held(&having).await), (0, 1));
+    }
+
     #[test]
     fn a_hello_is_told_everything_that_is_wrong_with_it() {
         let hello =
