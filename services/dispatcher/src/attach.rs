@@ -146,7 +146,7 @@ async fn held_by(
     assignments.retain(|assignment| {
         let lease = &assignment.lease;
         in_hand.contains(&message::attempt_of(lease))
-            || epoch.is_some_and(|epoch| lease.token.epoch() >= epoch)
+            || epoch.is_some_and(|epoch| epoch::is_current(lease.token, epoch))
     });
     shared.definitions.handouts(&shared.store, assignments).await
 }

@@ -8,7 +8,7 @@
 
 use crate::shared::Shared;
 use election::{ElectionError, Mark, mark};
-use model::token::{EPOCH_MAX, SEQUENCE_BITS};
+use model::token::{EPOCH_MAX, SEQUENCE_BITS, Token};
 use service::health::Beat;
 use std::time::{Duration, Instant};
 use store::epoch::Epoch;
@@ -134,8 +134,8 @@ pub async fn ensure(shared: &Shared, etcd: &election::Client) -> Result<(), Epoc
     Err(EpochError::Contended)
 }
 
-/// The epoch of the tokens that the database gives out; none while it is not compared with the mark. Asked after leases, it
-/// tells which of them are none that a database brought back.
+/// The epoch of the tokens that the database gives out; none while it is not compared with the mark. To be asked after leases
+/// were read, for [`is_current`].
 ///
 /// # Errors
 /// [`StoreError`].
@@ -143,6 +143,11 @@ pub async fn in_use(store: &Store) -> Result<Option<u32>, StoreError> {
     let database = epoch::read(store).await?;
     let stored = database.stored.filter(|_| database.is_in_use());
     Ok(stored.and_then(|stored| u32::try_from(stored.epoch).ok()))
+}
+
+/// Whether a lease with this token may be sent while `epoch` is in use: it is none that a database brought back.
+pub const fn is_current(token: Token, epoch: u32) -> bool {
+    token.epoch() >= epoch
 }
 
 /// Lets claims go on with a server that was started anew and has forgotten nothing.

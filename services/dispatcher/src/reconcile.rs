@@ -126,7 +126,7 @@ fn compare_lease(plan: &mut Plan, id: SessionId, session: &View, lease: &Lease, 
     }
     let mut lacking = |again: u32| match epoch {
         None => {}
-        Some(epoch) if again == 0 && lease.token.epoch() >= epoch => {
+        Some(epoch) if again == 0 && epoch::is_current(lease.token, epoch) => {
             plan.deliver.entry((id, session.connection)).or_default().insert(lease.key);
         }
         Some(_) => plan.end.push((id, attempt, Outcome::Undelivered)),
